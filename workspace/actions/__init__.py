@@ -1,0 +1,1 @@
+"""Every write to this app's tables, one keyword-only function each."""
