@@ -8,16 +8,19 @@ workspace at all until they are invited to one.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from datetime import timedelta
+from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.models import EmailAddress
+from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -64,6 +67,13 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     def format_email_subject(self, subject: str) -> str:
         return f"[{settings.PRODUCT_NAME}] {subject}"
 
+    def post_login(
+        self, request: HttpRequest, user: User, **details: Any
+    ) -> HttpResponse:
+        """Where to go next, in the person's own language."""
+        response: HttpResponse = super().post_login(request, user, **details)
+        return speak(response, user)
+
     def new_user(self, request: HttpRequest) -> User:
         return User(language=known_language(get_language()))
 
@@ -72,6 +82,25 @@ def known_language(code: str | None) -> str:
     """The offered language nearest to the code; English for all others."""
     base = (code or "").split("-")[0]
     return base if base in dict(settings.LANGUAGES) else "en"
+
+
+def speak(response: HttpResponse, user: User) -> HttpResponse:
+    """The response, and from now on pages in the person's language."""
+    response.set_cookie(
+        settings.LANGUAGE_COOKIE_NAME,
+        user.language,
+        max_age=365 * 86_400,  # seconds
+        secure=settings.SESSION_COOKIE_SECURE,
+        samesite="Lax",
+    )
+    return response
+
+
+def end_sessions(user: User, sessions: Iterable[UserSession]) -> None:
+    """Sign the person out there, and close the sockets those sessions opened."""
+    for session in sessions:
+        session.end()
+    people.close_sockets(user.pk)
 
 
 def administrator_exists() -> bool:

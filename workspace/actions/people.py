@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from zoneinfo import available_timezones
 
-from django.contrib.auth.hashers import check_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
@@ -21,6 +20,7 @@ from django.utils import timezone
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
+from workspace import live
 from workspace.access import at_least, rank, require
 from workspace.errors import BadInput, Conflict, Gone, NotAllowed, NotVisible
 from workspace.models import Invitation, Membership, Role, User, Workspace
@@ -97,7 +97,7 @@ def delete_workspace(*, workspace: Workspace, by: User) -> None:
     workspace.deleted_at = timezone.now()
     workspace.save(update_fields=["deleted_at"])
     for user_id in workspace.memberships.values_list("user_id", flat=True):
-        _tell_revoked(user_id)
+        close_sockets(user_id)
 
 
 @transaction.atomic
@@ -218,7 +218,7 @@ def change_role(*, member: Membership, role: str, by: User) -> Membership:
     member.save(update_fields=["role"])
     if lowered:
         _revoke_invitations_of(member)
-        _tell_revoked(member.user_id)
+        close_sockets(member.user_id)
     return member
 
 
@@ -236,7 +236,7 @@ def remove_member(*, member: Membership, by: User) -> None:
     _revoke_invitations_of(member)
     user_id = member.user_id
     member.delete()
-    _tell_revoked(user_id)
+    close_sockets(user_id)
 
 
 @transaction.atomic
@@ -256,7 +256,7 @@ def transfer(*, workspace: Workspace, to: User, by: User) -> Membership:
     giver.role = Role.ADMIN
     giver.save(update_fields=["role"])
     _revoke_invitations_of(giver)
-    _tell_revoked(by.pk)
+    close_sockets(by.pk)
     return taker
 
 
@@ -267,12 +267,6 @@ def update_profile(*, user: User, display_name: str, language: str, theme: str) 
     user.theme = theme
     user.save(update_fields=["display_name", "language", "theme"])
     return user
-
-
-def confirm_password(user: User, password: str) -> None:
-    """Refuse unless it is theirs; people without one have nothing to type."""
-    if user.has_usable_password() and not check_password(password, user.password):
-        raise BadInput(_("That is not your password. Nothing was changed."))
 
 
 def clean_name(name: str) -> str:
@@ -311,6 +305,13 @@ def clean_email(email: str) -> str:
 def token_digest(token: str) -> str:
     """What is stored of a link: whoever reads the database cannot use it."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+
+
+def close_sockets(user_id: object) -> None:
+    """Once this is committed; a socket reconnects to what it may still see."""
+    live.push_on_commit(
+        live.user_group(user_id), {"type": "access.revoked", "user": str(user_id)}
+    )
 
 
 def _store_workspace(
@@ -398,12 +399,3 @@ def _revoke_invitations_of(member: Membership) -> None:
     if at_least(member.role, Role.ADMIN):
         opened = opened.filter(role=Role.OWNER)
     opened.update(revoked_at=timezone.now())
-
-
-def _tell_revoked(user_id: object) -> None:
-    """Close the person's sockets; each reconnects to what it may still see."""
-    from workspace import live
-
-    live.push_on_commit(
-        live.user_group(user_id), {"type": "access.revoked", "user": str(user_id)}
-    )

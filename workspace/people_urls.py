@@ -1,0 +1,28 @@
+"""Addresses of people, workspaces and settings; part of the `workspace` namespace."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, path
+
+from workspace import people_views as views
+
+urlpatterns: list[URLPattern] = [
+    path("", views.home, name="home"),
+    path("setup/<str:token>/", views.setup, name="setup"),
+    path("join/<str:token>/", views.invitation, name="invitation"),
+    path("account/", views.account, name="account"),
+    path("account/sessions/end", views.end_other_sessions, name="end_other_sessions"),
+    path("account/sessions/<int:pk>/end", views.end_session, name="end_session"),
+    path("w/<slug:slug>/settings/", views.general, name="settings"),
+    path("w/<slug:slug>/settings/leave", views.leave, name="leave"),
+    path("w/<slug:slug>/settings/transfer", views.transfer, name="transfer"),
+    path("w/<slug:slug>/settings/delete", views.delete, name="delete"),
+    path("w/<slug:slug>/settings/members/", views.members, name="members"),
+    path("w/<slug:slug>/settings/members/<int:pk>/role", views.role, name="role"),
+    path("w/<slug:slug>/settings/members/<int:pk>/remove", views.remove, name="remove"),
+    path(
+        "w/<slug:slug>/settings/invitations/<uuid:pk>/revoke",
+        views.revoke_invitation,
+        name="revoke_invitation",
+    ),
+]
