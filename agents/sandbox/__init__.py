@@ -1,0 +1,170 @@
+"""Where commands and code run: a view of the machine that holds only the workspace.
+
+`Sandbox.run` blocks until a command ends, is stopped or reaches a limit. Confinement is
+bubblewrap's; the operator's explicit `SANDBOX=off` runs commands as the server itself.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from django.conf import settings
+
+from agents.interrupts import Interrupt
+from agents.sandbox import bwrap, watch
+from agents.sandbox.bwrap import HOME, find_program, find_python
+from agents.sandbox.limits import Limits, Outcome
+from agents.sandbox.process import Command, Progress, SandboxFailed, read_status
+
+__all__ = [
+    "HOME",
+    "Limits",
+    "Outcome",
+    "Sandbox",
+    "SandboxFailed",
+    "available",
+    "find_program",
+    "find_python",
+    "is_off",
+]
+
+NO_NETWORK = (
+    "Network access of commands is not available in this version; they run without it."
+)
+
+
+def is_off() -> bool:
+    """Whether the operator has turned confinement off."""
+    return str(getattr(settings, "SANDBOX", "auto")).lower() == "off"
+
+
+def available() -> str:
+    """ "" if commands can run here, else the reason why the tools for it are absent."""
+    return "" if is_off() else bwrap.why_unavailable()
+
+
+def _silent(text: str) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """Runs commands on the files of one conversation."""
+
+    root: Path
+    interrupt: Interrupt
+    read_only: bool = False
+    progress: Callable[[str], None] = _silent
+    environment: dict[str, str] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+
+    def run(
+        self, argv: list[str], *, timeout: float, cwd: str = "", stdin: bytes = b""
+    ) -> Outcome:
+        """Run a command in `cwd` (relative to the root) for at most `timeout` seconds.
+
+        Raises the interrupt's reason if the run was stopped before the start, and
+        `SandboxFailed` if the command could not be started.
+        """
+        self.interrupt.check()
+        disk = watch.DiskWatch(
+            self.root,
+            self.limits.quota,
+            self.limits.free_space,
+            lambda: self.interrupt.stopped,
+        )
+        if sentence := disk.start():
+            raise SandboxFailed(sentence)
+        start = self._start_open if is_off() else self._start_confined
+        with ExitStack() as stack:
+            command = start(stack, argv, cwd, stdin, timeout)
+            stack.enter_context(self.interrupt.on_stop(command.stop))
+            captured = command.follow(disk, Progress(self.progress))
+            return command.outcome(captured, command.wait(disk))
+
+    def _start_confined(
+        self, stack: ExitStack, argv: list[str], cwd: str, stdin: bytes, timeout: float
+    ) -> Command:
+        """Start bubblewrap, which waits until the command's limits are set."""
+        program = bwrap.find_bwrap()
+        if not program:
+            raise SandboxFailed(f"Commands cannot run: {bwrap.why_unavailable()}.")
+        status, status_end = os.pipe()
+        stack.callback(os.close, status)
+        gate_end, gate = os.pipe()
+        stack.callback(os.close, gate)
+        with ExitStack() as passed:
+            passed.callback(os.close, status_end)
+            passed.callback(os.close, gate_end)
+            line, descriptors = bwrap.arguments(
+                passed,
+                program,
+                bwrap.Mount(self.root, self.read_only),
+                cwd=f"{HOME}/{cwd}".rstrip("/"),
+                environment={**bwrap.ENVIRONMENT, **self.environment},
+                limits=self.limits,
+            )
+            line += ["--json-status-fd", str(status_end), "--block-fd", str(gate_end)]
+            command = self._spawn(
+                stack,
+                [*line, "--", *argv],
+                stdin,
+                timeout,
+                descriptors=(*descriptors, status_end, gate_end),
+            )
+        pid = read_status(status).get("child-pid")
+        if pid is None:
+            raise SandboxFailed(f"The sandbox did not start: {command.complaint()}")
+        command.watch_over(pid)
+        os.write(gate, b"\n")
+        return command
+
+    def _start_open(
+        self, stack: ExitStack, argv: list[str], cwd: str, stdin: bytes, timeout: float
+    ) -> Command:
+        """Start the command as the server itself: the operator has asked for that."""
+        command = self._spawn(
+            stack,
+            argv,
+            stdin,
+            timeout,
+            folder=self.root / cwd,
+            environment={**bwrap.ENVIRONMENT, **self.environment},
+        )
+        command.watch_over(command.process.pid)
+        return command
+
+    def _spawn(
+        self,
+        stack: ExitStack,
+        line: list[str],
+        stdin: bytes,
+        timeout: float,
+        *,
+        descriptors: tuple[int, ...] = (),
+        folder: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> Command:
+        """Start a process whose end is the stack's duty."""
+        entry = bwrap.memory_file(stack, "stdin", stdin)
+        try:
+            process = subprocess.Popen(
+                line,
+                stdin=entry,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=folder,
+                env=environment or {},
+                pass_fds=descriptors,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SandboxFailed(f"The command could not be started: {error}") from error
+        command = Command(process, self.limits, timeout)
+        stack.callback(command.close)
+        return command
