@@ -1,0 +1,83 @@
+"""The chat page's socket: forwards the conversation's pushes, answers catch-ups."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.urls import URLPattern, path
+
+from workspace import presence
+from workspace.errors import NotVisible
+from workspace.live import conversation_group, text_so_far
+from workspace.models import Conversation, Turn
+from workspace.sockets import Socket, in_pool
+
+#: Turns whose state a catch-up tells: the open ones are always among the newest.
+RECENT_TURNS = 20
+
+
+class ChatSocket(Socket):
+    """Joined before anything is read, so that what is read has no gap after it."""
+
+    @property
+    def conversation_id(self) -> UUID:
+        conversation_id: UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
+        return conversation_id
+
+    def open(self) -> list[str]:
+        visible = Conversation.objects.visible_to(self.user)
+        head = (
+            visible.filter(pk=self.conversation_id)
+            .values_list("head_seq", flat=True)
+            .first()
+        )
+        if head is None:
+            raise NotVisible
+        self.head: int = head
+        return [conversation_group(self.conversation_id)]
+
+    async def greeted(self) -> None:
+        await presence.arrive(self.conversation_id, self.user)
+
+    async def left(self) -> None:
+        await presence.leave(self.conversation_id, self.user)
+
+    async def heard(self, message: dict[str, Any]) -> None:
+        if "after" in message:
+            await self.catch_up()
+        elif "typing" in message:
+            await presence.typing(self.conversation_id, self.user)
+
+    async def catch_up(self) -> None:
+        """The head, the turns and the streams with their text so far.
+
+        Streams are read first: one that ends in between has its entry under the head.
+        """
+        streams = await text_so_far(self.conversation_id)
+        turns = await in_pool(self._turns)
+        here = await presence.people(self.conversation_id, self.user)
+        await self.tell(
+            {
+                "type": "sync",
+                "head": self.head,
+                "turns": turns,
+                "streams": streams,
+                "people": here,
+            }
+        )
+
+    def _turns(self) -> list[dict[str, Any]]:
+        self.open()
+        turns = Turn.objects.filter(conversation=self.conversation_id)
+        return [
+            {"turn": str(turn_id), "state": state}
+            for turn_id, state in turns.order_by("-created_at").values_list(
+                "id", "state"
+            )[:RECENT_TURNS]
+        ][::-1]
+
+
+routes: list[URLPattern] = [
+    path("ws/c/<uuid:conversation_id>/", ChatSocket.as_asgi()),  # type: ignore[arg-type]
+]
