@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import AppConfig
+from django.db import connections
+from django.db.models.signals import post_migrate, pre_migrate
+
+
+class WorkspaceConfig(AppConfig):
+    name = "workspace"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from workspace import checks  # noqa: F401, PLC0415 - registers itself
+
+        pre_migrate.connect(lift_protection, sender=self)
+        post_migrate.connect(protect_transcripts, sender=self)
+
+
+def lift_protection(*, using: str, plan: list[Any], **kwargs: Any) -> None:
+    """SQLite cannot rename a table into a place that another table's trigger names."""
+    from workspace import triggers  # noqa: PLC0415 - models are not loaded above
+
+    connection = connections[using]
+    rebuilds = any(migration.app_label == "workspace" for migration, _ in plan)
+    if connection.vendor == "sqlite" and rebuilds:
+        triggers.drop(connection)
+
+
+def protect_transcripts(*, using: str, **kwargs: Any) -> None:
+    from workspace import triggers  # noqa: PLC0415
+
+    triggers.install(connections[using])
