@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
@@ -60,8 +59,3 @@ class Record(models.Model):
 
     def __str__(self) -> str:
         return f"Record {self.seq} ({self.kind})"
-
-    @property
-    def json(self) -> str:
-        """The event's data, laid out for reading."""
-        return json.dumps(self.data, ensure_ascii=False, indent=2)

@@ -1,8 +1,22 @@
-"""Pages of this app."""
+"""Addresses of the run log."""
 
-from __future__ import annotations
+from django.urls import path
 
-from django.urls import URLPattern
+from observability import views
 
 app_name = "observability"
-urlpatterns: list[URLPattern] = []
+urlpatterns = [
+    path("observability/", views.home, name="home"),
+    path("w/<str:slug>/settings/agents/<str:name>/logs/", views.logs, name="logs"),
+    path("w/<str:slug>/runs/<uuid:run_id>/", views.run, name="run"),
+    path(
+        "w/<str:slug>/runs/<uuid:run_id>/records",
+        views.run_records,
+        name="run_records",
+    ),
+    path(
+        "w/<str:slug>/runs/<uuid:run_id>/records.ndjson",
+        views.run_ndjson,
+        name="run_ndjson",
+    ),
+]

@@ -1,0 +1,63 @@
+"""How the run log writes figures and text."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from django import template
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+
+from observability import text
+
+register = template.Library()
+DASH = "–"
+
+
+@register.filter
+def visible(value: object) -> str:
+    """Untrusted text with its hidden characters shown; Django escapes the result."""
+    return text.visible(str(value))
+
+
+@register.filter
+def tokens(value: int | None) -> str:
+    """12,431 as 12.4k; a dash for nothing known."""
+    if value is None:
+        return DASH
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if value >= size:
+            return f"{number_format(value / size, decimal_pos=1)}{unit}"
+    return str(value)
+
+
+@register.filter
+def percent(value: float | None) -> str:
+    return DASH if value is None else f"{number_format(value * 100, decimal_pos=0)} %"
+
+
+@register.filter
+def money(value: Decimal | None) -> str:
+    """US dollars, with as many digits as a small amount needs."""
+    if value is None:
+        return DASH
+    return f"${number_format(value, decimal_pos=2 if value >= 1 else 4)}"
+
+
+@register.filter
+def seconds(value: float | None) -> str:
+    """0.42 s, 12.3 s, 4 min 05 s, 2 h 03 min."""
+    if value is None:
+        return DASH
+    if value < 10:
+        return _("%(seconds)s s") % {"seconds": number_format(value, decimal_pos=2)}
+    if value < 60:
+        return _("%(seconds)s s") % {"seconds": number_format(value, decimal_pos=1)}
+    minutes, rest = divmod(int(value), 60)
+    if minutes < 60:
+        return _("%(minutes)d min %(seconds)02d s") % {
+            "minutes": minutes,
+            "seconds": rest,
+        }
+    hours, minutes = divmod(minutes, 60)
+    return _("%(hours)d h %(minutes)02d min") % {"hours": hours, "minutes": minutes}
