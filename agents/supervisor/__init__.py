@@ -1,0 +1,1 @@
+"""Keeps an installation's processes alive on one machine: what `manage.py up` runs."""

@@ -1,0 +1,89 @@
+"""Fixtures of the whole suite: a folder and a broker of its own, no network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.valkey import EmbeddedValkey
+
+# Settings are read when Django is set up, so these must stand before that.
+SESSION_DIR = Path(tempfile.mkdtemp(prefix="tallyroom-tests-"))
+os.environ["VAR_DIR"] = str(SESSION_DIR / "var")
+os.environ.setdefault("SECRET_KEY", "only-for-tests-" + "0" * 50)
+os.environ.setdefault("RUN_LEASE_SECONDS", "2")
+os.environ.setdefault("RUN_LEASE_RENEW_SECONDS", "0.5")
+(SESSION_DIR / "var").mkdir(mode=0o700)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the broker before settings name it, unless one was given."""
+    if "REDIS_URL" not in os.environ:
+        valkey = EmbeddedValkey(SESSION_DIR / "valkey")
+        valkey.start()
+        os.environ["REDIS_URL"] = valkey.url
+        config.add_cleanup(valkey.stop)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(SESSION_DIR, ignore_errors=True)
+
+
+class NetworkClosed(AssertionError):
+    """A test tried to reach another machine."""
+
+
+def is_local(address: Any) -> bool:
+    if not isinstance(address, tuple):
+        return True  # a unix socket
+    host = str(address[0])
+    return host in {"localhost", "::1", "::"} or host.startswith("127.")
+
+
+@pytest.fixture(autouse=True)
+def _only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closes the network: every connection must stay on this machine."""
+    connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
+
+    def guarded(original: Any) -> Any:
+        def call(self: socket.socket, address: Any) -> Any:
+            if not is_local(address):
+                raise NetworkClosed(f"A test tried to connect to {address!r}.")
+            return original(self, address)
+
+        return call
+
+    monkeypatch.setattr(socket.socket, "connect", guarded(connect))
+    monkeypatch.setattr(socket.socket, "connect_ex", guarded(connect_ex))
+
+
+@pytest.fixture
+def var_dir(settings: Any, tmp_path: Path) -> Path:
+    """A var/ of this test alone, which the settings name."""
+    folder = tmp_path / "var"
+    folder.mkdir(mode=0o700)
+    settings.VAR_DIR = folder
+    return folder
+
+
+@pytest.fixture
+def real_transactions(transactional_db: None) -> Iterator[None]:
+    """Commits that are real, for threads and second connections.
+
+    The flush after the test must delete entries, which the triggers refuse: they
+    are dropped for it, and the `post_migrate` it sends installs them again.
+    """
+    from django.db import connection
+
+    from workspace import triggers
+
+    triggers.install(connection)
+    yield
+    triggers.drop(connection)

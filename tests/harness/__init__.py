@@ -1,0 +1,1 @@
+"""Real servers for the suite: PostgreSQL and Valkey from their wheels."""

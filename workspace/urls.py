@@ -1,0 +1,16 @@
+"""The site's addresses."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+from workspace.health import healthz
+
+urlpatterns = [
+    path("healthz", healthz, name="healthz"),
+    path("accounts/", include("allauth.urls")),
+    path("admin/", admin.site.urls),
+    path("i18n/", include("django.conf.urls.i18n")),
+    path("", include("workspace.pages_urls")),
+    path("", include("agents.urls")),
+    path("", include("observability.urls")),
+]
