@@ -87,3 +87,69 @@ def real_transactions(transactional_db: None) -> Iterator[None]:
     triggers.install(connection)
     yield
     triggers.drop(connection)
+
+
+# The cast. They come in as everybody does: by the set-up link, or an invitation.
+PASSWORD = "a quiet harbour in June"
+
+
+def join(workspace: Any, owner: Any, role: str) -> Any:
+    """A new person with that role, who used an invitation of the owner."""
+    from workspace import accounts
+    from workspace.actions.people import invite
+
+    token = invite(workspace=workspace, by=owner, role=role).token
+    return accounts.join(token=token, username=role, password=PASSWORD).user
+
+
+@pytest.fixture
+def fast_passwords(settings: Any) -> None:
+    """Hashes that take no time: the slow ones are Django's to test."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture
+def owner(db: None, var_dir: Path, fast_passwords: None) -> Any:
+    """The administrator of the server, who owns the first workspace."""
+    from workspace import accounts
+
+    link = accounts.make_setup_link("http://testserver")
+    token = link.rstrip("/").rsplit("/", 1)[1]
+    user, _ = accounts.accept_setup(token=token, username="owner", password=PASSWORD)
+    return user
+
+
+@pytest.fixture
+def workspace(owner: Any) -> Any:
+    """The first workspace."""
+    return owner.memberships.get().workspace
+
+
+@pytest.fixture
+def admin(workspace: Any, owner: Any) -> Any:
+    return join(workspace, owner, "admin")
+
+
+@pytest.fixture
+def member(workspace: Any, owner: Any) -> Any:
+    return join(workspace, owner, "member")
+
+
+@pytest.fixture
+def viewer(workspace: Any, owner: Any) -> Any:
+    return join(workspace, owner, "viewer")
+
+
+@pytest.fixture
+def outsider(owner: Any) -> Any:
+    """Somebody with a workspace of their own, who may know nothing of the first."""
+    from django.contrib.auth.models import Permission
+
+    from workspace import accounts
+    from workspace.actions.people import create_workspace, invite
+
+    elsewhere = create_workspace(name="Elsewhere", by=owner)
+    token = invite(workspace=elsewhere, by=owner, role="owner").token
+    user = accounts.join(token=token, username="outsider", password=PASSWORD).user
+    user.user_permissions.add(Permission.objects.get(codename="add_workspace"))
+    return user

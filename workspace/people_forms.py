@@ -8,6 +8,7 @@ from zoneinfo import available_timezones
 from django import forms
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from workspace.access import ROLES, at_least
@@ -89,30 +90,38 @@ class NewWorkspaceForm(forms.Form):
     )
 
 
-class GeneralForm(forms.ModelForm[Workspace]):
+class GeneralForm(forms.Form):
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=LONGEST_NAME,
+        help_text=_("The address of the workspace stays as it is: links keep working."),
+    )
     time_zone = forms.ChoiceField(
         label=_("Time zone"),
         choices=lambda: [(zone, zone) for zone in sorted(available_timezones())],
         help_text=_("Dates and times on this workspace's pages are shown in it."),
     )
+    network = forms.BooleanField(
+        label=_("Let commands reach the network"),
+        required=False,
+        help_text=_(
+            "Off: commands that agents run are cut off from every network. On: they "
+            "can download, and can also send what they read. Takes effect with the "
+            "next command."
+        ),
+    )
 
-    class Meta:
-        model = Workspace
-        fields = ("name", "time_zone", "network")
-        labels = {
-            "name": _("Name"),
-            "network": _("Let commands reach the network"),
-        }
-        help_texts = {
-            "name": _(
-                "The address of the workspace stays as it is: links keep working."
-            ),
-            "network": _(
-                "Off: commands that agents run are cut off from every network. On: they "
-                "can download, and can also send what they read. Takes effect with the "
-                "next command."
-            ),
-        }
+    @classmethod
+    def of(cls, workspace: Workspace, data: QueryDict | None = None) -> GeneralForm:
+        """The form as the workspace is now, or as somebody sent it."""
+        return cls(
+            data,
+            initial={
+                "name": workspace.name,
+                "time_zone": workspace.time_zone,
+                "network": workspace.network,
+            },
+        )
 
 
 class InviteForm(forms.Form):

@@ -52,7 +52,7 @@ def person(request: HttpRequest) -> User:
     return cast(User, request.user)
 
 
-def tried(form: forms.Form | forms.ModelForm[Any], action: Callable[[], Any]) -> Any:
+def tried(form: forms.Form, action: Callable[[], Any]) -> Any:
     """What the action returns; None when it refused, which the form then says.
 
     What was typed stays in the form. Refusals about rights are not for forms: they
@@ -244,7 +244,7 @@ def general(request: HttpRequest, slug: str) -> HttpResponse:
     user = person(request)
     workspace = workspace_for(user, slug)
     member = require(user, workspace, "read")
-    form = GeneralForm(request.POST or None, instance=workspace)
+    form = GeneralForm.of(workspace, request.POST or None)
     if request.method == "POST":
         require(user, workspace, "manage_workspace")
         if form.is_valid() and tried(
@@ -255,7 +255,6 @@ def general(request: HttpRequest, slug: str) -> HttpResponse:
         ):
             messages.success(request, _("Saved."))
             return redirect("workspace:settings", slug)
-        workspace.refresh_from_db()
     return general_page(request, workspace, member, form=form)
 
 
@@ -263,13 +262,13 @@ def general_page(
     request: HttpRequest,
     workspace: Workspace,
     member: Membership,
-    **forms_shown: forms.Form | forms.ModelForm[Any],
+    **forms_shown: forms.Form,
 ) -> HttpResponse:
     """The page with the forms that were sent, and fresh ones for the rest."""
     context: dict[str, Any] = {
         "workspace": workspace,
         "member": member,
-        "form": GeneralForm(instance=workspace),
+        "form": GeneralForm.of(workspace),
         "delete_form": DeleteWorkspaceForm(workspace=workspace, prefix="delete"),
         "others": workspace.memberships.exclude(pk=member.pk)
         .filter(user__is_active=True)

@@ -56,6 +56,7 @@ INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
+    "django.contrib.humanize",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
@@ -97,6 +98,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "workspace.middleware.product",
+                "workspace.context_processors.shell",
             ],
         },
     },
@@ -190,6 +192,8 @@ RUN_LEASE_RENEW_SECONDS = env.number("RUN_LEASE_RENEW_SECONDS", 10, least=0.1)
 SWEEP_SECONDS = env.number("SWEEP_SECONDS", 15, least=0.1)
 WORKER_SWEEP_SECONDS = env.number("WORKER_SWEEP_SECONDS", 5, least=0.1)
 DRAIN_SECONDS = env.number("DRAIN_SECONDS", 30)
+# How long an approval or a question stays open before it counts as denied.
+WAIT_TIMEOUT_SECONDS = env.number("WAIT_TIMEOUT_SECONDS", 86_400, least=0.1)
 # The name that a worker writes into the runs it owns; `up` gives each its own.
 WORKER_NAME = env.text("WORKER_NAME")
 if RUN_LEASE_RENEW_SECONDS * 2 > RUN_LEASE_SECONDS:

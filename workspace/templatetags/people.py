@@ -23,3 +23,14 @@ def may(member: Membership | None, ability: str) -> bool:
         name == ability and at_least(member.role, role)
         for name, role in ABILITIES.items()
     )
+
+
+@register.filter
+def changeable_by(one: Membership, changer: Membership) -> bool:
+    """Whether the changer may give this member another role, or remove them."""
+    return may(changer, "manage_members") and at_least(changer.role, one.role)
+
+
+@register.simple_tag
+def mail_is_set_up() -> bool:
+    return bool(settings.EMAIL_HOST)
