@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.http import HttpRequest
 
 from observability.models import Record
 
+if TYPE_CHECKING:
+    ModelAdmin = admin.ModelAdmin[Record]
+else:
+    ModelAdmin = admin.ModelAdmin
+
 
 @admin.register(Record)
-class RecordAdmin(admin.ModelAdmin[Record]):
+class RecordAdmin(ModelAdmin):
     list_display = ("run_id", "seq", "kind", "failed", "at")
     list_filter = ("failed", "kind")
     search_fields = ("=run__id",)
