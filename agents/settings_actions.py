@@ -81,6 +81,8 @@ def _checked_agent(values: AgentValues) -> AgentValues:
                 "code-reviewer."
             )
         )
+    if name == "new":
+        raise BadInput(_("Choose another name: “new” is the address of this page."))
     one_line(values.title, _("title"), 80)
     if len(values.description) > 300:
         raise BadInput(_("The description is longer than 300 characters."))

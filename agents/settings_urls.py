@@ -1,0 +1,35 @@
+"""Addresses of agents, endpoints and permissions; part of the `agents` namespace."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, path
+
+from agents import settings_views as views
+
+SETTINGS = "w/<str:slug>/settings"
+ENDPOINT = f"{SETTINGS}/endpoints/<uuid:pk>"
+
+urlpatterns: list[URLPattern] = [
+    path(f"{SETTINGS}/agents/", views.agents, name="agents"),
+    path(f"{SETTINGS}/agents/new/", views.new_agent, name="new_agent"),
+    path(f"{SETTINGS}/agents/<slug:name>/", views.agent, name="agent"),
+    path(
+        f"{SETTINGS}/agents/<slug:name>/delete",
+        views.remove_agent,
+        name="delete_agent",
+    ),
+    path(f"{SETTINGS}/endpoints/", views.endpoints, name="endpoints"),
+    path(f"{SETTINGS}/endpoints/new/", views.new_endpoint, name="new_endpoint"),
+    path(f"{SETTINGS}/endpoints/default", views.default_model, name="default_model"),
+    path(f"{ENDPOINT}/", views.endpoint, name="endpoint"),
+    path(f"{ENDPOINT}/test", views.check, name="test_endpoint"),
+    path(f"{ENDPOINT}/delete", views.remove_endpoint, name="delete_endpoint"),
+    path(f"{ENDPOINT}/models/", views.new_model, name="new_model"),
+    path(f"{ENDPOINT}/models/<uuid:model>/", views.model, name="model"),
+    path(
+        f"{ENDPOINT}/models/<uuid:model>/delete",
+        views.remove_model,
+        name="delete_model",
+    ),
+    path(f"{SETTINGS}/permissions/", views.permissions, name="permissions"),
+]
