@@ -23,6 +23,7 @@ from agents.sandbox.process import Command, Progress, SandboxFailed, read_status
 
 __all__ = [
     "HOME",
+    "NO_NETWORK",
     "Limits",
     "Outcome",
     "Sandbox",
@@ -62,6 +63,8 @@ class Sandbox:
     progress: Callable[[str], None] = _silent
     environment: dict[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    #: For the server's own programs that only need to be stoppable, never for others'.
+    unconfined: bool = False
 
     def run(
         self, argv: list[str], *, timeout: float, cwd: str = "", stdin: bytes = b""
@@ -80,7 +83,9 @@ class Sandbox:
         )
         if sentence := disk.start():
             raise SandboxFailed(sentence)
-        start = self._start_open if is_off() else self._start_confined
+        start = (
+            self._start_open if is_off() or self.unconfined else self._start_confined
+        )
         with ExitStack() as stack:
             command = start(stack, argv, cwd, stdin, timeout)
             stack.enter_context(self.interrupt.on_stop(command.stop))

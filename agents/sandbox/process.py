@@ -214,7 +214,9 @@ def read_status(descriptor: int, deadline: float = _START_TIMEOUT) -> dict[str, 
     line = b""
     end = time.monotonic() + deadline
     while b"\n" not in line:
-        ready, _, _ = select.select([descriptor], [], [], max(0, end - time.monotonic()))
+        ready, _, _ = select.select(
+            [descriptor], [], [], max(0, end - time.monotonic())
+        )
         data = os.read(descriptor, 4096) if ready else b""
         if not data:
             return {}

@@ -1,0 +1,171 @@
+"""What a tool is: one function, a model of its arguments, and declared facts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from agents.interrupts import Interrupt
+
+Tag = Literal["read", "write", "exec", "network", "send", "config", "delegate"]
+
+
+class Arguments(BaseModel):
+    """Base of every tool's arguments: unknown names are refused, not ignored.
+
+    `also_called` maps other names that models like to use to the declared ones; they are
+    accepted and never declared.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    also_called: ClassVar[dict[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        renamed = dict(values)
+        for other, name in cls.also_called.items():
+            if other in renamed and name not in renamed:
+                renamed[name] = renamed.pop(other)
+        return renamed
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a call did not succeed; `message` tells the model what would work."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a call came to. `output` is whole and raw: caps are views, applied later.
+
+    `meta` holds plain JSON values for the page and for later calls, never for the model:
+    `path`      relative to the root, `sha256` of the whole file on disk after the call
+    `lines`     lines of the output that are the file's; `total_lines` of the file
+    `diff`      unified text of what a write changed; `created` for a new file
+    `exit`      a command's exit code; `seconds`, `cut_short` (timeout, stopped, memory,
+                processes, disk), `dropped` (bytes of output beyond the limit)
+    `todo`      the whole checklist: [{content, status}]
+    `matches`   how many a search found; `truncated` if it stopped at its limit
+    `commit`    the hash of a new commit
+    """
+
+    ok: bool
+    output: str = ""
+    error: Failure | None = None
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def failed(
+        cls, code: str, message: str, output: str = "", **meta: Any
+    ) -> ToolResult:
+        return cls(False, output, Failure(code, message), meta)
+
+
+def _nothing_seen(path: str) -> str | None:
+    return None
+
+
+def _no_output(path: str) -> bytes | None:
+    return None
+
+
+def _silent(text: str) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What a call may know and touch: made by `calls.py`, by hand in tests.
+
+    `last_seen` gives the sha256 under which this conversation last read or wrote a file
+    (path relative to the root), None if never. `stored_output` gives the bytes behind a
+    virtual path `.tallyroom/outputs/<prefix>.txt`. `progress` takes live output text.
+    """
+
+    root: Path
+    workspace_id: UUID
+    conversation_id: UUID
+    run_id: UUID
+    call_id: str
+    interrupt: Interrupt
+    author_name: str = "Tallyroom"
+    author_email: str = "agent@tallyroom.invalid"
+    network: bool = False
+    read_only: bool = False
+    last_seen: Callable[[str], str | None] = _nothing_seen
+    stored_output: Callable[[str], bytes | None] = _no_output
+    progress: Callable[[str], None] = _silent
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool and what is declared about it.
+
+    `run` gets the context and the validated arguments; it raises `ToolError` or returns
+    a result. A tool with `waits_for` has no `run`: a person or a child answers it.
+    `path_arguments` name the arguments that are paths; `reads`/`writes` on overlapping
+    paths are ordered by them. `conditional` returns why the tool is absent, or "".
+    """
+
+    name: str
+    group: str
+    description: str
+    tag: Tag
+    arguments: type[Arguments]
+    run: Callable[[ToolContext, Any], ToolResult] | None = None
+    waits_for: Literal["question", "plan", "children"] | None = None
+    tier: Literal["resident", "deferred"] = "resident"
+    idempotent: bool = False
+    scan: bool = False
+    poll: bool = False
+    alone: bool = False
+    path_arguments: tuple[str, ...] = ()
+    main_argument: str = ""
+    hints: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    conditional: Callable[[], str] = lambda: ""
+    source: str = "builtin"
+
+    @property
+    def mutating(self) -> bool:
+        return self.tag not in ("read", "network")
+
+    @cached_property
+    def schema(self) -> str:
+        """The JSON schema of the arguments as canonical text: no titles, sorted keys."""
+        return json.dumps(
+            _plain(self.arguments.model_json_schema()),
+            sort_keys=True,
+            separators=(",", ":"),
+            ensure_ascii=False,
+        )
+
+
+def _plain(schema: Any, *, is_property_map: bool = False) -> Any:
+    """Drop the titles and the noise that pydantic adds and a model does not need."""
+    if isinstance(schema, list):
+        return [_plain(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        key: _plain(value, is_property_map=key in ("properties", "$defs"))
+        for key, value in schema.items()
+        if is_property_map or key != "title"
+    }
+    if not is_property_map and kept.get("additionalProperties") is False:
+        del kept["additionalProperties"]
+    return kept
