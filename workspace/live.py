@@ -299,8 +299,10 @@ class TextStream:
             text, offset = self._shortened(text, offset)
         elif len(self._kept) > LARGEST_TEXT:
             return
+        keeping = self._keep(text)
         for at in range(0, len(text), LARGEST_DELTA):
-            self._push_delta(offset + at, text[at : at + LARGEST_DELTA])
+            self._push_delta(offset + at, text[at : at + LARGEST_DELTA], keeping)
+            keeping = []
 
     def _taken(self) -> str:
         pieces = []
@@ -318,7 +320,7 @@ class TextStream:
         skipped = max(0, len(text) - LARGEST_DELTA)
         return text[skipped:], offset + skipped
 
-    def _push_delta(self, offset: int, text: str) -> None:
+    def _push_delta(self, offset: int, text: str, keeping: list[Command]) -> None:
         message = {
             "type": "message.delta",
             "stream": self._id,
@@ -326,7 +328,7 @@ class TextStream:
             "offset": offset,
             "text": text,
         }
-        commands = [*self._keep(text), _command(self._group, _encode(message))]
+        commands = [*keeping, _command(self._group, _encode(message))]
         pusher().enqueue(
             Push(tuple(commands), 4 * len(text), time.monotonic(), self._resend)
         )

@@ -1,0 +1,414 @@
+"""A conversation as its page shows it: entries turned into items, in order.
+
+Results join the card of the call they answer. What a later retry replaced is folded.
+A turn that failed or was stopped says so where it ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from django.db.models import Q
+
+from workspace import transcript
+from workspace.diffs import Row, rows_of
+from workspace.models import Conversation, Entry, Turn, User
+
+#: Entries that a page opens with, and that each step upwards adds.
+WINDOW = 60
+#: Entries among which the newest todo list is looked for.
+TODO_REACH = 600
+#: Arguments that tell best what a call is about, the first one found wins.
+MAIN_ARGUMENTS = (
+    "command",
+    "path",
+    "pattern",
+    "query",
+    "url",
+    "name",
+    "task",
+    "title",
+    "message",
+    "code",
+)
+
+ItemKind = Literal[
+    "user", "assistant", "notice", "startup", "summary", "redaction", "turn", "folded"
+]
+CardState = Literal["running", "ok", "failed", "lost"]
+
+
+@dataclass
+class Card:
+    """One tool call with what came of it so far."""
+
+    key: str
+    call_id: str
+    name: str
+    argument: str
+    arguments: str
+    state: CardState
+    result: dict[str, Any] = field(default_factory=dict)
+    result_seq: int = 0
+
+    @property
+    def output(self) -> str:
+        return str(self.result.get("output", ""))
+
+    @property
+    def error(self) -> str:
+        return str((self.result.get("error") or {}).get("message", ""))
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return self.result.get("meta") or {}
+
+    @property
+    def duration_ms(self) -> int | None:
+        return self.result.get("duration_ms")
+
+    @property
+    def diff(self) -> list[Row]:
+        return rows_of(str(self.meta.get("diff") or ""))
+
+    @property
+    def exit(self) -> int | None:
+        found = self.meta.get("exit")
+        return found if isinstance(found, int) else None
+
+    @property
+    def lines(self) -> int:
+        return self.output.count("\n") + (not self.output.endswith("\n"))
+
+    @property
+    def whole(self) -> bool:
+        """False if the output shown is a part of what is stored."""
+        return not self.result.get("output_sha256")
+
+
+@dataclass
+class Item:
+    """One thing on the page. `update` says that it replaces cards already shown."""
+
+    kind: ItemKind
+    seq: int
+    at: datetime
+    turn: Turn | None = None
+    author: User | None = None
+    body: dict[str, Any] = field(default_factory=dict)
+    cards: list[Card] = field(default_factory=list)
+    opens: bool = False
+    update: bool = False
+    count: int = 0
+
+    @property
+    def text(self) -> str:
+        return str(self.body.get("text", ""))
+
+    @property
+    def erased(self) -> bool:
+        return not self.body and self.kind in ("user", "assistant")
+
+
+@dataclass
+class Thread:
+    """A window of a conversation."""
+
+    items: list[Item]
+    first: int
+    last: int
+    head: int
+    earlier: bool
+
+
+def newest(conversation: Conversation, *, everything: bool = False) -> Thread:
+    """The end of the conversation, where a reader begins."""
+    return before(conversation, conversation.head_seq + 1, everything=everything)
+
+
+def before(
+    conversation: Conversation,
+    seq: int,
+    limit: int = WINDOW,
+    *,
+    everything: bool = False,
+) -> Thread:
+    """The entries before a seq, begun early enough for results to meet their calls."""
+    found = transcript.entries(conversation.pk, before=seq, limit=limit)
+    if found and found[0].kind == Entry.Kind.TOOL_RESULT:
+        asked = _asking(found[0])
+        if asked is not None:
+            after = asked.seq - 1
+            found = transcript.entries(conversation.pk, after=after, before=seq)
+    previous = _previous(found[0]) if found else None
+    return _thread(conversation, found, previous, everything=everything)
+
+
+def after(conversation: Conversation, seq: int, limit: int = WINDOW * 5) -> Thread:
+    """What is new since a seq; results whose call was shown before come as updates."""
+    found = transcript.entries(conversation.pk, after=seq, limit=limit)
+    previous = _previous(found[0]) if found else None
+    return _thread(conversation, found, previous, everything=False)
+
+
+def around(conversation: Conversation, seq: int) -> Thread:
+    """The window in which a linked entry stands in the middle."""
+    return before(conversation, min(seq + WINDOW // 2, conversation.head_seq + 1))
+
+
+def _previous(entry: Entry) -> Entry | None:
+    return Entry.objects.filter(
+        conversation=entry.conversation_id, seq=entry.seq - 1
+    ).first()
+
+
+def _asking(result: Entry) -> Entry | None:
+    """The assistant message whose calls this result belongs to."""
+    return (
+        Entry.objects.filter(
+            conversation=result.conversation_id,
+            kind=Entry.Kind.ASSISTANT,
+            seq__lt=result.seq,
+        )
+        .select_related("stored", "author")
+        .order_by("-seq")
+        .first()
+    )
+
+
+def _thread(
+    conversation: Conversation,
+    found: list[Entry],
+    previous: Entry | None,
+    *,
+    everything: bool,
+) -> Thread:
+    builder = _Builder(conversation, found, previous)
+    first = found[0].seq if found else 0
+    hidden = [] if everything else replaced(conversation.pk, since=first)
+    items = list(_folded(builder.items(), hidden))
+    last = found[-1].seq if found else 0
+    return Thread(items, first, last, conversation.head_seq, earlier=first > 1)
+
+
+def replaced(conversation_id: UUID, *, since: int = 0) -> list[tuple[int, int]]:
+    """Ranges (first, last seq) that a retry or an edit put something else in place of.
+
+    Only what stands at or after `since` can be replaced by what comes after it.
+    """
+    marks = Entry.objects.filter(
+        Q(kind=Entry.Kind.NOTICE, stored__text__contains='"type":"rewind"')
+        | Q(kind=Entry.Kind.USER, stored__text__contains='"supersedes_seq"'),
+        conversation=conversation_id,
+        seq__gte=since,
+    ).select_related("stored")
+    entries = list(marks.order_by("seq"))
+    ranges = []
+    for entry, body in zip(entries, transcript.bodies(entries), strict=True):
+        if entry.kind == Entry.Kind.NOTICE and "to_seq" in body:
+            ranges.append((int(body["to_seq"]) + 1, entry.seq - 1))
+        elif isinstance(body.get("supersedes_seq"), int):
+            ranges.append((body["supersedes_seq"], entry.seq - 1))
+    return [span for span in ranges if span[0] <= span[1]]
+
+
+def _folded(items: Iterable[Item], hidden: list[tuple[int, int]]) -> Iterator[Item]:
+    """The items with each run of replaced ones as a single line."""
+    fold: Item | None = None
+    for item in items:
+        if any(first <= item.seq <= last for first, last in hidden):
+            if fold is None:
+                fold = Item("folded", item.seq, item.at)
+            fold.count += 1
+            continue
+        if fold is not None:
+            yield fold
+            fold = None
+        yield item
+    if fold is not None:
+        yield fold
+
+
+class _Builder:
+    """Turns one window's entries into items."""
+
+    def __init__(
+        self, conversation: Conversation, found: list[Entry], previous: Entry | None
+    ) -> None:
+        self.conversation = conversation
+        self.found = found
+        self.previous = previous
+        self.bodies = transcript.bodies(found)
+        ids = {entry.turn_id for entry in (*found, *([previous] if previous else []))}
+        self.turns = Turn.objects.in_bulk([pk for pk in ids if pk])
+        self.cards: list[Card] = []
+
+    def items(self) -> Iterator[Item]:
+        before_it = self.previous
+        for entry, body in zip(self.found, self.bodies, strict=True):
+            yield from self._turn_end(before_it, entry)
+            if entry.kind == Entry.Kind.TOOL_RESULT:
+                yield from self._result(entry, body)
+            elif entry.kind != Entry.Kind.SURFACE:
+                yield self._item(entry, body, before_it)
+            before_it = entry
+
+    def _turn_end(self, earlier: Entry | None, entry: Entry) -> Iterator[Item]:
+        """The line that says how the turn before this entry ended, unless well."""
+        if earlier is None or earlier.turn_id in (None, entry.turn_id):
+            return
+        turn = self.turns.get(earlier.turn_id)
+        if turn and turn.state in (Turn.State.FAILED, Turn.State.STOPPED):
+            yield Item("turn", earlier.seq, turn.ended_at or earlier.created_at, turn)
+
+    def _item(self, entry: Entry, body: dict[str, Any], earlier: Entry | None) -> Item:
+        goes_on = (
+            earlier is not None
+            and earlier.turn_id == entry.turn_id
+            and earlier.kind in (Entry.Kind.ASSISTANT, Entry.Kind.TOOL_RESULT)
+        )
+        item = Item(
+            _kind(entry),
+            entry.seq,
+            entry.created_at,
+            self.turns.get(entry.turn_id) if entry.turn_id else None,
+            entry.author,
+            body,
+            opens=not goes_on,
+        )
+        if entry.kind == Entry.Kind.ASSISTANT:
+            item.cards = self._asked(entry, body)
+            self.cards.extend(item.cards)
+        return item
+
+    def _asked(self, entry: Entry, body: dict[str, Any]) -> list[Card]:
+        turn = self.turns.get(entry.turn_id) if entry.turn_id else None
+        state: CardState = "running" if turn and turn.state in Turn.OPEN else "lost"
+        return [
+            Card(
+                key=f"card-{entry.seq}-{index}",
+                call_id=str(call.get("call_id", "")),
+                name=str(call.get("name", "")),
+                argument=main_argument(call.get("arguments")),
+                arguments=pretty(call.get("arguments")),
+                state=state,
+            )
+            for index, call in enumerate(body.get("tool_calls") or [])
+        ]
+
+    def _result(self, entry: Entry, body: dict[str, Any]) -> Iterator[Item]:
+        """Join the card; a card that is on the page already comes as an update."""
+        card = self._open_card(body)
+        shown_before = card is None
+        if card is None:
+            self._recall(entry)
+            card = self._open_card(body)
+        if card is None:
+            card = Card(
+                f"card-{entry.seq}", str(body.get("call_id", "")), "", "", "", "lost"
+            )
+            card.name = str(body.get("name", ""))
+        card.result, card.result_seq = body, entry.seq
+        card.state = "ok" if body.get("ok") else "failed"
+        if shown_before:
+            turn = self.turns.get(entry.turn_id) if entry.turn_id else None
+            yield Item(
+                "assistant",
+                entry.seq,
+                entry.created_at,
+                turn,
+                cards=[card],
+                update=True,
+                body={"text": ""},
+            )
+
+    def _open_card(self, body: dict[str, Any]) -> Card | None:
+        call_id = body.get("call_id")
+        for card in self.cards:
+            if card.call_id == call_id and not card.result_seq:
+                return card
+        return None
+
+    def _recall(self, result: Entry) -> None:
+        """Bring back the cards of the message before this window.
+
+        Those that have their result already are marked, so that a second call of the
+        same id meets its own card.
+        """
+        asking = _asking(result)
+        if asking is None or any(
+            card.key.startswith(f"card-{asking.seq}-") for card in self.cards
+        ):
+            return
+        cards = self._asked(asking, transcript.body(asking))
+        answered = transcript.entries(
+            self.conversation.pk, after=asking.seq, before=self.found[0].seq
+        )
+        results = [e for e in answered if e.kind == Entry.Kind.TOOL_RESULT]
+        self.cards.extend(cards)
+        for entry, body in zip(results, transcript.bodies(results), strict=True):
+            card = self._open_card(body)
+            if card is not None:
+                card.result_seq = entry.seq
+
+
+def _kind(entry: Entry) -> ItemKind:
+    kinds: dict[str, ItemKind] = {
+        Entry.Kind.USER: "user",
+        Entry.Kind.ASSISTANT: "assistant",
+        Entry.Kind.STARTUP: "startup",
+        Entry.Kind.SUMMARY: "summary",
+        Entry.Kind.REDACTION: "redaction",
+    }
+    return kinds.get(entry.kind, "notice")
+
+
+def parsed(arguments: Any) -> Any:
+    """The arguments as values; a text that is no JSON stays text."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
+
+
+def main_argument(arguments: Any) -> str:
+    """What a folded card says of its call: one line, at most 200 characters."""
+    values = parsed(arguments)
+    if not isinstance(values, dict):
+        return str(values or "")[:200]
+    texts = [values.get(name) for name in MAIN_ARGUMENTS] + list(values.values())
+    for text in texts:
+        if isinstance(text, str) and text.strip():
+            return " ".join(text.split())[:200]
+    return ""
+
+
+def pretty(arguments: Any) -> str:
+    values = parsed(arguments)
+    if isinstance(values, str):
+        return values
+    return json.dumps(values, ensure_ascii=False, indent=2)
+
+
+def todo_list(conversation: Conversation) -> list[dict[str, Any]]:
+    """The agent's newest list of steps; empty if it made none lately."""
+    entry = (
+        Entry.objects.filter(
+            conversation=conversation,
+            seq__gt=conversation.head_seq - TODO_REACH,
+            kind=Entry.Kind.TOOL_RESULT,
+            stored__text__contains='"name":"todo_write"',
+        )
+        .select_related("stored")
+        .order_by("-seq")
+        .first()
+    )
+    steps = (transcript.body(entry).get("meta") or {}).get("todo") if entry else None
+    return [step for step in steps or [] if isinstance(step, dict)]
