@@ -1,7 +1,8 @@
 """HTTP and socket routes.
 
 `/simulator` is served by its own ASGI application: a model API streams for minutes
-and needs no session, no middleware and no database thread.
+and needs no session, no middleware and no database thread. Sockets find out
+themselves who is signed in (workspace.sockets), on their own database threads.
 """
 
 import os

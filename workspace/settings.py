@@ -192,6 +192,8 @@ RUN_LEASE_RENEW_SECONDS = env.number("RUN_LEASE_RENEW_SECONDS", 10, least=0.1)
 SWEEP_SECONDS = env.number("SWEEP_SECONDS", 15, least=0.1)
 WORKER_SWEEP_SECONDS = env.number("WORKER_SWEEP_SECONDS", 5, least=0.1)
 DRAIN_SECONDS = env.number("DRAIN_SECONDS", 30)
+# Seven days: a question or an approval outlives the weekend.
+WAIT_TIMEOUT_SECONDS = env.number("WAIT_TIMEOUT_SECONDS", 604_800, least=1)
 # How long an approval or a question stays open before it counts as denied.
 WAIT_TIMEOUT_SECONDS = env.number("WAIT_TIMEOUT_SECONDS", 86_400, least=0.1)
 # The name that a worker writes into the runs it owns; `up` gives each its own.
@@ -206,6 +208,7 @@ if RUN_LEASE_RENEW_SECONDS * 2 > RUN_LEASE_SECONDS:
 SIMULATOR = env.choice("SIMULATOR", "on", options=("on", "off")) == "on"
 # Where the web process serves it; `up` passes the port that it listens on.
 SIMULATOR_URL = env.text("SIMULATOR_URL", "http://127.0.0.1:8000/simulator/v1")
+SIMULATOR_URL = env.text("SIMULATOR_URL", "http://127.0.0.1:8000/simulator")
 SANDBOX = env.choice("SANDBOX", "auto", options=("auto", "off"))
 TOOL_DEFERRAL = env.choice("TOOL_DEFERRAL", "on", options=("on", "off")) == "on"
 EXCLUDE_TOOLS = env.words("EXCLUDE_TOOLS")
