@@ -1,0 +1,444 @@
+"""What people do with agents: every write that starts, stops or answers one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents import doorbell, events, permissions, runs
+from agents.context.startup import startup_body, surface_body
+from agents.models import Agent, Run, Wait
+from agents.tools.registry import resolve
+from workspace import access, live, transcript
+from workspace.access import require
+from workspace.actions import conversations
+from workspace.errors import BadInput, Conflict, NotAllowed, NotVisible, TooFast, TooMuch
+from workspace.events import emit
+from workspace.models import (
+    ApprovalLevel,
+    Conversation,
+    Entry,
+    QueuedMessage,
+    Turn,
+    User,
+    Workspace,
+)
+from workspace.transcript import Draft
+
+#: Bytes of one message.
+LARGEST_MESSAGE = 10 * 1024 * 1024
+#: Messages that one person may post in a minute.
+POSTS_PER_MINUTE = 120
+DECISIONS = ("once", "conversation", "always", "deny")
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What became of a message: an entry now, or a place in the queue."""
+
+    entry: Entry | None
+    queued: QueuedMessage | None
+    turn: Turn | None
+    duplicate: bool
+
+
+def agent_of(conversation: Conversation) -> Agent:
+    """The conversation's main agent. Raises Conflict when it was removed."""
+    agent = Agent.objects.filter(
+        workspace_id=conversation.workspace_id,
+        name=conversation.agent_name,
+        deleted_at=None,
+    ).first()
+    if agent is None:
+        raise Conflict(
+            _(
+                "The agent %(name)s of this conversation no longer exists. Start a new "
+                "conversation with another agent."
+            )
+            % {"name": conversation.agent_name}
+        )
+    return agent
+
+
+@transaction.atomic
+def start_conversation(
+    *,
+    workspace: Workspace,
+    author: User,
+    agent_name: str = "assistant",
+    title: str = "",
+    private: bool = False,
+) -> Conversation:
+    """Begin a conversation: its first entries fix what every request begins with."""
+    require(author, workspace, "private" if private else "post")
+    conversation = Conversation.objects.create(
+        workspace=workspace,
+        title=title.strip()[: conversations.MAX_TITLE],
+        created_by=author,
+        private=private,
+        agent_name=agent_name,
+    )
+    agent = agent_of(conversation)
+    transcript.append(
+        conversation.pk,
+        Draft(kind=Entry.Kind.SURFACE, body=surface_body(agent, conversation.mode)),
+        Draft(kind=Entry.Kind.STARTUP, body=startup_body(conversation)),
+    )
+    return conversation
+
+
+def post_message(
+    *,
+    conversation: Conversation,
+    author: User,
+    text: str,
+    client_id: str,
+    when: str = "steer",
+) -> Posted:
+    """Accept a message, once per client id: stored now, answered whatever happens.
+
+    While a turn is at work the message steers it (the model sees it before its next
+    call) or, with `when="queue"`, waits for the turn's end.
+    """
+    require(author, conversation.workspace, "post")
+    _check_message(text, client_id, when)
+    body = _message_body(conversation, author, text)
+    try:
+        with transaction.atomic():
+            return _post(conversation, author, body, client_id, when)
+    except IntegrityError:
+        return _earlier(conversation, client_id)
+
+
+def _check_message(text: str, client_id: str, when: str) -> None:
+    if not text.strip():
+        raise BadInput(_("The message is empty. Write something first."))
+    if len(text.encode("utf-8", "replace")) > LARGEST_MESSAGE:
+        raise TooMuch(
+            _("The message is larger than 10 MB. Put the text into a file instead.")
+        )
+    if not client_id or len(client_id) > 64:
+        raise BadInput(_("A message needs a client id of 1 to 64 characters."))
+    if when not in ("steer", "queue"):
+        raise BadInput(_("A message can steer or queue, nothing else."))
+
+
+def _message_body(
+    conversation: Conversation, author: User, text: str
+) -> dict[str, Any]:
+    """Who speaks is named to the model when it is not the one who began."""
+    body: dict[str, Any] = {"text": text}
+    if author.pk != conversation.created_by_id:
+        body["name"] = str(author)
+    return body
+
+
+def _post(
+    conversation: Conversation,
+    author: User,
+    body: dict[str, Any],
+    client_id: str,
+    when: str,
+) -> Posted:
+    runs.lock(conversation.pk)
+    if transcript.find_by_client_id(conversation.pk, client_id):
+        return _earlier(conversation, client_id)
+    at_work = _open_run(conversation)
+    if at_work and when == "queue":
+        return _queue(conversation, author, body, client_id)
+    if at_work:
+        entry = conversations.say(
+            turn=at_work.turn, author=author, body=body, client_id=client_id
+        )
+        return Posted(entry, None, at_work.turn, duplicate=False)
+    agent = agent_of(conversation)
+    turn, entry = conversations.open_turn(
+        conversation=conversation, author=author, body=body, client_id=client_id
+    )
+    runs.open_run(turn=turn, agent=agent, trigger="message", started_by=author)
+    return Posted(entry, None, turn, duplicate=False)
+
+
+def _open_run(conversation: Conversation) -> Run | None:
+    at_work = Run.objects.filter(conversation=conversation, state__in=Run.OPEN)
+    return at_work.select_related("turn").order_by("created_at").first()
+
+
+def _queue(
+    conversation: Conversation, author: User, body: dict[str, Any], client_id: str
+) -> Posted:
+    queued, created = QueuedMessage.objects.get_or_create(
+        conversation=conversation,
+        client_id=client_id,
+        defaults={"author": author, "body": body},
+    )
+    live.push_on_commit(
+        live.conversation_group(conversation.pk), {"type": "queue.changed"}
+    )
+    return Posted(None, queued, None, duplicate=not created)
+
+
+def _earlier(conversation: Conversation, client_id: str) -> Posted:
+    """What an earlier try of the same post came to."""
+    entry = transcript.find_by_client_id(conversation.pk, client_id)
+    if entry is not None:
+        return Posted(entry, None, entry.turn, duplicate=True)
+    queued = QueuedMessage.objects.get(conversation=conversation, client_id=client_id)
+    return Posted(None, queued, None, duplicate=True)
+
+
+@transaction.atomic
+def withdraw_queued(*, queued: QueuedMessage, user: User) -> None:
+    """Take back one's own message before its turn begins."""
+    require(user, queued.conversation.workspace, "post")
+    if queued.author_id != user.pk:
+        raise NotAllowed(_("Only its author can take back a queued message."))
+    taken = QueuedMessage.objects.filter(
+        pk=queued.pk, sent_at=None, withdrawn_at=None
+    ).update(withdrawn_at=timezone.now())
+    if not taken:
+        raise Conflict(_("This message is no longer in the queue."))
+    live.push_on_commit(
+        live.conversation_group(queued.conversation_id), {"type": "queue.changed"}
+    )
+
+
+def stop_turn(*, conversation: Conversation, user: User) -> Run:
+    """Stop what the conversation's agent does now, in whatever state it is.
+
+    Raises Conflict when nothing is at work.
+    """
+    require(user, conversation.workspace, "post")
+    with transaction.atomic():
+        runs.lock(conversation.pk)
+        run = _open_run(conversation)
+        if run is None:
+            raise Conflict(_("Nothing is running here any more."))
+        _require_own(user, run, "stop_any")
+        Run.objects.filter(pk=run.pk, stop_requested_at=None).update(
+            stop_requested_at=timezone.now(), stop_requested_by=user
+        )
+        if run.state == Run.State.RUNNING:
+            transaction.on_commit(lambda: doorbell.announce_stop(run.pk))
+        elif hold := runs.take_over(run):
+            runs.stop(hold)
+    return run
+
+
+def _require_own(user: User, run: Run, ability: access.Ability) -> None:
+    """One's own turn, or the right to act on anyone's."""
+    if run.turn.author_id != user.pk:
+        require(user, run.conversation.workspace, ability)
+
+
+@transaction.atomic
+def retry_turn(*, conversation: Conversation, user: User, to_seq: int) -> Run:
+    """Answer a message anew: later entries stay, but leave the model's view."""
+    require(user, conversation.workspace, "post")
+    runs.lock(conversation.pk)
+    entry = _user_entry(conversation, to_seq)
+    _require_idle(conversation)
+    assert entry.turn, "a user message always belongs to a turn"
+    _rewind(conversation, entry.turn, to_seq, user)
+    run = runs.open_run(
+        turn=entry.turn,
+        agent=agent_of(conversation),
+        trigger="retry",
+        started_by=user,
+    )
+    runs.show(run, Turn.State.QUEUED)
+    return run
+
+
+@transaction.atomic
+def edit_and_resend(
+    *, conversation: Conversation, author: User, to_seq: int, text: str, client_id: str
+) -> Posted:
+    """Say a message in other words: the old one and what followed leave the view."""
+    require(author, conversation.workspace, "post")
+    _check_message(text, client_id, "steer")
+    runs.lock(conversation.pk)
+    if transcript.find_by_client_id(conversation.pk, client_id):
+        return _earlier(conversation, client_id)
+    entry = _user_entry(conversation, to_seq)
+    _require_idle(conversation)
+    if entry.author_id != author.pk:
+        raise NotAllowed(_("Only its author can edit a message."))
+    assert entry.turn, "a user message always belongs to a turn"
+    _rewind(conversation, entry.turn, to_seq - 1, author)
+    body = _message_body(conversation, author, text) | {"supersedes_seq": to_seq}
+    return _post(conversation, author, body, client_id, "steer")
+
+
+def _user_entry(conversation: Conversation, seq: int) -> Entry:
+    entry = Entry.objects.filter(
+        conversation=conversation, seq=seq, kind=Entry.Kind.USER
+    ).select_related("turn")
+    found = entry.first()
+    if found is None:
+        raise NotVisible(_("There is no message of a person at this place."))
+    return found
+
+
+def _require_idle(conversation: Conversation) -> None:
+    if _open_run(conversation):
+        raise Conflict(
+            _("The agent is at work here. Stop it first, or wait until it is done.")
+        )
+
+
+def _rewind(conversation: Conversation, turn: Turn, to_seq: int, user: User) -> None:
+    body = {
+        "type": "rewind",
+        "to_seq": to_seq,
+        "to_model": False,
+        "text": f"{user} went back to message {to_seq}.",
+    }
+    draft = Draft(kind=Entry.Kind.NOTICE, body=body, turn=turn, author=user)
+    entries = transcript.append(conversation.pk, draft)
+    conversations.push_appended(conversation.pk, entries)
+
+
+def answer_wait(*, wait: Wait, user: User, answer: dict[str, Any]) -> Wait:
+    """Answer a question or an approval; whoever comes first decides.
+
+    Raises Conflict, naming who answered, for everyone after that.
+    """
+    ability: access.Ability = "answer" if wait.kind == Wait.Kind.QUESTION else "approve"
+    require(user, wait.run.workspace, ability)
+    if wait.kind == Wait.Kind.APPROVAL:
+        _require_own(user, wait.run, "approve_any")
+        answer = _approval(wait, user, answer)
+    elif wait.kind == Wait.Kind.QUESTION:
+        answer = _question_answers(wait, answer)
+    else:
+        raise BadInput(_("This cannot be answered; it ends by itself."))
+    with transaction.atomic():
+        runs.lock(wait.run.conversation_id)
+        _store_answer(wait, user, answer)
+        if answer.get("decision") == "always":
+            _add_allow_rule(wait.run.workspace, answer["rule"])
+        runs.wake(wait.run)
+    wait.refresh_from_db()
+    return wait
+
+
+def _store_answer(wait: Wait, user: User, answer: dict[str, Any]) -> None:
+    won = Wait.objects.filter(pk=wait.pk, outcome="").update(
+        outcome=Wait.Outcome.ANSWERED,
+        answer=answer,
+        answered_by=user,
+        answered_at=timezone.now(),
+    )
+    if not won:
+        raise _too_late(wait)
+    emit(
+        events.WaitAnswered(
+            **runs.ids_of(wait.run),
+            wait_id=wait.pk,
+            wait_kind=wait.kind,
+            by=str(user),
+            answer=answer,
+        )
+    )
+    live.push_on_commit(
+        live.conversation_group(wait.run.conversation_id),
+        {"type": "wait.closed", "wait": str(wait.pk)},
+    )
+
+
+def _too_late(wait: Wait) -> Conflict:
+    late = Wait.objects.select_related("answered_by").get(pk=wait.pk)
+    if late.outcome == Wait.Outcome.EXPIRED:
+        return Conflict(_("Nobody answered in time, so this counted as denied."))
+    if late.outcome == Wait.Outcome.CANCELLED:
+        return Conflict(_("The run has ended; there is nothing to answer any more."))
+    return Conflict(
+        _("%(name)s has already answered this.") % {"name": late.answered_by}
+    )
+
+
+def _approval(wait: Wait, user: User, answer: dict[str, Any]) -> dict[str, Any]:
+    decision = answer.get("decision")
+    if decision not in DECISIONS:
+        raise BadInput(_("Choose once, conversation, always or deny."))
+    if decision == "deny":
+        reason = str(answer.get("reason", "")).strip()[:2000]
+        return {"decision": "deny", "reason": reason}
+    if decision == "once":
+        return {"decision": "once"}
+    if decision == "always":
+        require(user, wait.run.workspace, "manage_permissions")
+    assert wait.tool_call, "an approval is about a call"
+    tool = resolve(wait.payload["tool"])
+    assert tool, "the call was prepared with this tool"
+    arguments = tool.arguments.model_validate_json(wait.tool_call.arguments or "{}")
+    rule = permissions.rule_for(tool, arguments.model_dump())
+    return {"decision": decision, "rule": rule}
+
+
+def _question_answers(wait: Wait, answer: dict[str, Any]) -> dict[str, Any]:
+    """Check the answers against the questions: one each, only offered options."""
+    questions = wait.payload["questions"]
+    given = answer.get("answers")
+    if not isinstance(given, list) or len(given) != len(questions):
+        raise BadInput(_("Every question needs an answer."))
+    kept = []
+    for question, one in zip(questions, given, strict=True):
+        chosen = [str(label) for label in one.get("chosen") or ()]
+        text = str(one.get("text") or "").strip()[:10_000]
+        labels = [option["label"] for option in question.get("options") or ()]
+        if not set(chosen) <= set(labels):
+            raise BadInput(_("One of the chosen options was not offered."))
+        if len(chosen) > 1 and not question.get("multi"):
+            raise BadInput(_("Choose one option only."))
+        if not chosen and not text:
+            raise BadInput(_("Every question needs an answer."))
+        kept.append({"chosen": chosen, "text": text})
+    return {"answers": kept}
+
+
+def _add_allow_rule(workspace: Workspace, rule: str) -> None:
+    fresh = Workspace.objects.select_for_update().get(pk=workspace.pk)
+    allow = fresh.permission_rules.get("allow", [])
+    if rule not in allow:
+        fresh.permission_rules = {**fresh.permission_rules, "allow": [*allow, rule]}
+        fresh.save(update_fields=["permission_rules"])
+
+
+@transaction.atomic
+def set_level(*, conversation: Conversation, user: User, level: str) -> None:
+    """Set who is asked from now on; it never changes what the model is sent."""
+    require(user, conversation.workspace, "post")
+    if level not in ApprovalLevel.values:
+        raise BadInput(
+            _("The approval level is one of %(names)s.")
+            % {"names": ", ".join(ApprovalLevel.values)}
+        )
+    locked = runs.lock(conversation.pk)
+    old = locked.approval_level
+    Conversation.objects.filter(pk=locked.pk).update(approval_level=level)
+    conversation.approval_level = level
+    if (run := _open_run(conversation)) and old != level:
+        emit(
+            events.LevelChanged(**runs.ids_of(run), old=old, new=level, by=str(user))
+        )
+    live.push_on_commit(
+        live.conversation_group(conversation.pk), {"type": "conversation.changed"}
+    )
+
+
+def check_pace(user: User) -> None:
+    """Raise TooFast for someone who posts faster than people type."""
+    minute = timezone.now() - timedelta(minutes=1)
+    recent = Entry.objects.filter(author=user, created_at__gt=minute)
+    if recent.count() >= POSTS_PER_MINUTE:
+        raise TooFast(
+            _("That is more than %(n)d messages in a minute. Wait a moment, then send.")
+            % {"n": POSTS_PER_MINUTE}
+        )

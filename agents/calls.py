@@ -1,0 +1,434 @@
+"""One call's way: resolve, schema, surface, decide, run, cap, store.
+
+Every step is stored before the next one begins, so a worker that takes over knows what
+was started and what came of it. Outcomes are never repeated; a call that was started
+and has none is run again only if its tool is idempotent.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import close_old_connections, connections, transaction
+from django.utils import timezone
+from pydantic import ValidationError
+
+from agents import events, permissions, results, sandbox
+from agents.errors import RunStopped, RunWaiting, ToolError
+from agents.models import ToolCall, Wait
+from agents.results import outcome_of
+from agents.runs import Hold, open_wait, store_results
+from agents.tools.base import Arguments, Tool, ToolContext, ToolResult
+from agents.tools.caps import cap
+from agents.tools.registry import BUILTIN, present, resolve
+from workspace import blobs, live
+from workspace.events import emit
+
+logger = logging.getLogger(__name__)
+
+#: Tools of all runs of this process work here, so that their number is bounded.
+_POOL = ThreadPoolExecutor(max_workers=64, thread_name_prefix="tool")
+
+#: Seconds of the longest tool timeout, for the watchdog.
+LONGEST_TOOL = 3600
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A call that passed every check and may run now."""
+
+    call: ToolCall
+    tool: Tool
+    arguments: Arguments
+
+
+class Pending(Exception):
+    """The call must wait for somebody; its wait is open."""
+
+
+def hash_of(name: str, arguments: str) -> str:
+    """What approvals are bound to: the tool and its arguments, order of keys aside."""
+    try:
+        plain = json.dumps(json.loads(arguments), sort_keys=True)
+    except ValueError:
+        plain = arguments
+    return hashlib.sha256(f"{name}\n{plain}".encode("utf-8", "replace")).hexdigest()
+
+
+def answer_calls(hold: Hold, calls: Sequence[ToolCall]) -> None:
+    """Carry out the calls of one message and append their results in call order.
+
+    Raises RunWaiting when some of them need a person first; the others are done then.
+    """
+    ready: list[Ready] = []
+    waiting = False
+    for call in calls:
+        if call.state == ToolCall.State.ENDED:
+            continue
+        try:
+            prepared = prepare(hold, call)
+        except ToolError as error:
+            prepared = ToolResult.failed(error.code, error.message)
+        except Pending:
+            waiting = True
+            continue
+        if isinstance(prepared, ToolResult):
+            _end(hold, call, prepared)
+        else:
+            ready.append(prepared)
+    for batch in batches(ready):
+        hold.interrupt.check()
+        run_batch(hold, batch)
+    _append_known(hold, calls)
+    if waiting:
+        raise RunWaiting
+
+
+def _append_known(hold: Hold, calls: Sequence[ToolCall]) -> None:
+    """Append the results up to the first call that is still open."""
+    known: list[ToolCall] = []
+    for call in calls:
+        if call.state != ToolCall.State.ENDED:
+            break
+        if call.result_entry_id is None:
+            known.append(call)
+    if known:
+        store_results(hold, known)
+
+
+def prepare(hold: Hold, call: ToolCall) -> Ready | ToolResult:
+    """Check a call, cheap checks first; a question that was answered is its result.
+
+    Raises ToolError to refuse the call and Pending when somebody must act first.
+    """
+    tool = resolve_tool(call.name)
+    if call.state == ToolCall.State.STARTED and not tool.idempotent:
+        raise ToolError(
+            results.interruption_of(call)["error"]["message"], code="interrupted"
+        )
+    arguments = read_arguments(tool, call.arguments)
+    if tool.waits_for == "question":
+        return answer_of_people(hold, call, arguments)
+    permit(hold, call, tool, arguments)
+    return Ready(call, tool, arguments)
+
+
+def resolve_tool(name: str) -> Tool:
+    """The tool that can run here under this name. ToolError names the nearest ones."""
+    tool = resolve(name)
+    if tool is None:
+        names = [one.name for one in BUILTIN]
+        near = difflib.get_close_matches(name, names, n=3) or names
+        raise ToolError(
+            f"There is no tool named {name!r}. Use one of: {', '.join(near)}.",
+            code="unknown_tool",
+        )
+    if reason := present()[1].get(tool.name):
+        raise ToolError(f"{tool.name} is not available: {reason}", code="absent")
+    return tool
+
+
+def read_arguments(tool: Tool, text: str) -> Arguments:
+    """Parse and validate. ToolError says what is wrong and repeats the schema."""
+    try:
+        return tool.arguments.model_validate(json.loads(text or "{}"))
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(map(str, row['loc'])) or 'arguments'}: {row['msg']}"
+            for row in error.errors(include_url=False)[:5]
+        )
+    except (ValueError, RecursionError) as error:
+        wrong = f"not valid JSON ({error})"
+    raise ToolError(
+        f"The arguments of {tool.name} do not fit: {wrong}. Its schema: {tool.schema}",
+        code="bad_arguments",
+    )
+
+
+def permit(hold: Hold, call: ToolCall, tool: Tool, arguments: Arguments) -> None:
+    """Let the call pass, refuse it, or open an approval and wait."""
+    values = arguments.model_dump()
+    run = hold.run
+    decision = permissions.decide(
+        tool,
+        values,
+        level=run.conversation.approval_level,
+        rules=run.conversation.workspace.permission_rules,
+        confined=not sandbox.is_off() and not run.conversation.workspace.network,
+        granted=granted_rules(run.conversation_id),
+    )
+    call.decision = decision.as_json()
+    if decision.answer == "deny":
+        raise ToolError(
+            f"This call is not allowed. {decision.why} Do not try it again in another "
+            "form; find another way or ask.",
+            code="denied",
+        )
+    if decision.answer == "ask":
+        _ask(hold, call, tool, decision)
+
+
+def granted_rules(conversation_id: UUID) -> list[str]:
+    """Allow rules that people gave for this conversation alone."""
+    answers = Wait.objects.filter(
+        run__conversation_id=conversation_id,
+        kind=Wait.Kind.APPROVAL,
+        answer__decision="conversation",
+    ).values_list("answer__rule", flat=True)
+    return [rule for rule in answers if rule]
+
+
+def _ask(
+    hold: Hold, call: ToolCall, tool: Tool, decision: permissions.Decision
+) -> None:
+    """Pass if a person allowed exactly this call; ToolError if not; else wait."""
+    wait = open_wait(
+        hold,
+        call,
+        Wait.Kind.APPROVAL,
+        {
+            "tool": tool.name,
+            "tag": tool.tag,
+            "arguments": call.arguments,
+            "why": decision.why,
+            "rule": decision.rule,
+        },
+    )
+    if not wait.outcome:
+        raise Pending
+    answer = wait.answer or {}
+    if answer.get("decision") in ("once", "conversation", "always"):
+        call.decision = decision.as_json() | {"approved": str(wait.answered_by)}
+        return
+    if wait.outcome == Wait.Outcome.EXPIRED:
+        raise ToolError("Nobody approved this call in time.", code="approval_expired")
+    reason = answer.get("reason") or "no reason was given"
+    raise ToolError(f"A person denied this call: {reason}", code="denied")
+
+
+def answer_of_people(hold: Hold, call: ToolCall, arguments: Arguments) -> ToolResult:
+    """What people answered; opens the question and raises Pending until they did."""
+    wait = open_wait(hold, call, Wait.Kind.QUESTION, arguments.model_dump(mode="json"))
+    if not wait.outcome:
+        raise Pending
+    if wait.outcome != Wait.Outcome.ANSWERED:
+        raise ToolError("Nobody answered in time.", code="not_answered")
+    return ToolResult(True, question_text(wait), meta={"wait": str(wait.pk)})
+
+
+def question_text(wait: Wait) -> str:
+    """What the model reads of the answers: each question with what was said."""
+    lines = []
+    answers = (wait.answer or {}).get("answers", [])
+    for question, answer in zip(wait.payload["questions"], answers, strict=False):
+        said = [*answer.get("chosen", ()), answer.get("text", "")]
+        text = "; ".join(part for part in said if part) or "(no answer)"
+        lines.append(f"{question['question']}\n-> {text}")
+    return "\n".join(lines)
+
+
+def batches(ready: Sequence[Ready]) -> Iterable[list[Ready]]:
+    """Calls that may run together, in call order.
+
+    Readers run together; a writer waits for what touches the same paths; a tool that
+    must be alone is.
+    """
+    batch: list[Ready] = []
+    for one in ready:
+        if any(conflict(one, other) for other in batch):
+            yield batch
+            batch = []
+        batch.append(one)
+    if batch:
+        yield batch
+
+
+def conflict(one: Ready, other: Ready) -> bool:
+    if one.tool.alone or other.tool.alone:
+        return True
+    if not (one.tool.mutating or other.tool.mutating):
+        return False
+    mine, theirs = paths_of(one), paths_of(other)
+    return not mine or not theirs or any(overlap(a, b) for a in mine for b in theirs)
+
+
+def paths_of(one: Ready) -> list[str]:
+    values = (getattr(one.arguments, name, "") for name in one.tool.path_arguments)
+    return [
+        f"{value}".removeprefix("/workspace").strip("/").removeprefix("./")
+        for value in values
+        if value is not None
+    ]
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether one path lies in the other; "" and "." are the whole workspace."""
+    a, b = (f"{path}/" if path not in ("", ".") else "" for path in (one, other))
+    return a.startswith(b) or b.startswith(a)
+
+
+def run_batch(hold: Hold, batch: Sequence[Ready]) -> None:
+    """Mark the calls started, run them side by side, store each outcome as it comes."""
+    _mark_started(hold, batch)
+    hold.expect(LONGEST_TOOL)
+    if len(batch) == 1:
+        [one] = batch
+        _end(hold, one.call, carry_out(hold, one))
+        return
+    futures: dict[Future[ToolResult], Ready] = {
+        _POOL.submit(_carry_out_in_thread, hold, one): one for one in batch
+    }
+    for future in as_completed(futures):
+        _end(hold, futures[future].call, future.result())
+
+
+@transaction.atomic
+def _mark_started(hold: Hold, batch: Sequence[Ready]) -> None:
+    hold.guard()
+    now = timezone.now()
+    for one in batch:
+        one.call.state, one.call.started_at = ToolCall.State.STARTED, now
+        live.push_on_commit(
+            live.conversation_group(hold.run.conversation_id),
+            {"type": "tool.started", "call_id": one.call.call_id, "name": one.tool.name},
+        )
+    ToolCall.objects.bulk_update(
+        [one.call for one in batch], ["state", "started_at", "decision"]
+    )
+    emit(
+        *(
+            events.ToolCalled(
+                **hold.ids,
+                tool=one.tool.name,
+                call_id=one.call.call_id,
+                arguments=one.call.arguments[:2000],
+                decision=(one.call.decision or {}).get("rule", ""),
+            )
+            for one in batch
+        )
+    )
+
+
+def _carry_out_in_thread(hold: Hold, one: Ready) -> ToolResult:
+    close_old_connections()
+    try:
+        return carry_out(hold, one)
+    finally:
+        connections.close_all()
+
+
+def carry_out(hold: Hold, one: Ready) -> ToolResult:
+    """Run a tool; whatever goes wrong in it becomes its result."""
+    assert one.tool.run is not None, "a tool that waits is answered before this"
+    stream = live.TextStream(
+        hold.run.conversation_id, f"call:{one.call.call_id}", "tool"
+    )
+    try:
+        return one.tool.run(context_of(hold, one, stream), one.arguments)
+    except RunStopped:
+        return _cut_short(one)
+    except ToolError as error:
+        return ToolResult.failed(error.code, error.message)
+    except Exception:
+        logger.exception("Tool %r failed in run %s", one.tool.name, hold.run.pk)
+        return ToolResult.failed(
+            "internal",
+            f"{one.tool.name} failed inside the server; the operator's log has the "
+            "details. Try another way.",
+        )
+    finally:
+        stream.close()
+
+
+def _cut_short(one: Ready) -> ToolResult:
+    error = results.interruption_of(one.call)["error"]
+    return ToolResult.failed(error["code"], error["message"])
+
+
+def context_of(hold: Hold, one: Ready, stream: live.TextStream) -> ToolContext:
+    run, author = hold.run, hold.run.turn.author
+    return ToolContext(
+        root=run.conversation.root,
+        workspace_id=run.workspace_id,
+        conversation_id=run.conversation_id,
+        run_id=run.pk,
+        call_id=one.call.call_id,
+        interrupt=hold.interrupt,
+        author_name=str(author) if author else "Tallyroom",
+        author_email=(author.email if author else "") or "agent@tallyroom.invalid",
+        network=run.conversation.workspace.network,
+        last_seen=lambda path: last_seen(run.conversation_id, path),
+        stored_output=lambda path: stored_output(hold, path),
+        progress=stream.write,
+    )
+
+
+def last_seen(conversation_id: UUID, path: str) -> str | None:
+    """The sha256 under which the conversation last read or wrote a file."""
+    calls = ToolCall.objects.filter(
+        run__conversation_id=conversation_id,
+        ok=True,
+        outcome__meta__path=path,
+        outcome__meta__sha256__isnull=False,
+    )
+    newest = calls.order_by("-ended_at").values_list("outcome", flat=True).first()
+    return newest["meta"]["sha256"] if newest else None
+
+
+def stored_output(hold: Hold, path: str) -> bytes | None:
+    """The whole output that a result of this conversation points to; None if none."""
+    prefix = path.rsplit("/", 1)[-1].removesuffix(".txt")
+    found = ToolCall.objects.filter(
+        run__conversation_id=hold.run.conversation_id,
+        outcome__output_sha256__startswith=prefix,
+    ).first()
+    if not found or len(prefix) < 8 or found.outcome is None:
+        return None
+    return blobs.get(hold.run.workspace_id, found.outcome["output_sha256"])
+
+
+def _end(hold: Hold, call: ToolCall, result: ToolResult) -> None:
+    """Cap and store what a call came to. The whole output goes to the blob store."""
+    if call.state == ToolCall.State.ENDED:
+        return
+    data = result.output.encode("utf-8", "replace")
+    sha256 = hashlib.sha256(data).hexdigest()
+    shown = cap(result.output, sha256)
+    if shown != result.output:
+        blobs.put(hold.run.workspace_id, data)
+    else:
+        sha256 = ""
+    call.state, call.ended_at, call.ok = ToolCall.State.ENDED, timezone.now(), result.ok
+    call.started_at = call.started_at or call.ended_at
+    call.outcome = outcome_of(result, output=shown, output_sha256=sha256)
+    with transaction.atomic():
+        hold.guard()
+        call.save()
+        emit(_finished_event(hold, call, len(result.output)))
+    live.push(
+        live.conversation_group(hold.run.conversation_id),
+        {"type": "tool.ended", "call_id": call.call_id},
+    )
+
+
+def _finished_event(hold: Hold, call: ToolCall, size: int) -> events.ToolFinished:
+    assert call.started_at, "set when the call ends, at the latest"
+    assert call.ended_at, "set by the caller"
+    error = (call.outcome or {}).get("error") or {}
+    return events.ToolFinished(
+        **hold.ids,
+        tool=call.name,
+        call_id=call.call_id,
+        ok=bool(call.ok),
+        characters=size,
+        duration_ms=int((call.ended_at - call.started_at).total_seconds() * 1000),
+        error=error.get("code", ""),
+    )

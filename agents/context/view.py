@@ -1,0 +1,154 @@
+"""What the model is shown of a transcript: a pure function of its entries.
+
+The order is the log's, but for two rules that keep every request an extension of the
+one before and every call answered:
+
+1. What people or notices said after a request was assembled (`seen_seq` of its answer)
+   comes after that answer and the results of its calls.
+2. A call without a result gets a synthetic one: its outcome is unknown.
+
+A `rewind` notice leaves out what lies between its `to_seq` and itself.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agents.providers.base import Message, Owner, ToolRequest
+
+INTERRUPTED = (
+    "interrupted: it may or may not have taken effect; check before repeating"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An entry as the view needs it."""
+
+    seq: int
+    kind: str
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """An answer, the results of its calls by call id, and the span of its making.
+
+    Whoever spoke with a seq between `seen` and `end` was not heard by the answer.
+    """
+
+    answer: Item
+    results: dict[str, Item]
+
+    @property
+    def seen(self) -> int:
+        return int(self.answer.body.get("seen_seq", self.answer.seq))
+
+    @property
+    def end(self) -> int:
+        return max((row.seq for row in self.results.values()), default=self.answer.seq)
+
+
+def view(items: Iterable[Item]) -> tuple[Message, ...]:
+    """The messages of the outgoing request, in wire order."""
+    rows = standing(items)
+    rounds = _rounds(rows)
+    ends = [one.end for one in rounds]
+    placed = [((one.end, 0), _round_messages(one)) for one in rounds]
+    placed += [
+        (_place(row.seq, rounds, ends), _spoken(row))
+        for row in rows
+        if row.kind in ("user", "notice")
+    ]
+    placed.sort(key=lambda pair: pair[0])
+    return tuple(message for _, messages in placed for message in messages)
+
+
+def _place(seq: int, rounds: Sequence[Round], ends: Sequence[int]) -> tuple[int, int]:
+    """Where a spoken row stands: its own seq, or behind the round that missed it."""
+    index = bisect(ends, seq)
+    if index < len(rounds) and rounds[index].seen < seq:
+        return rounds[index].end, seq
+    return seq, 0
+
+
+def _rounds(rows: Iterable[Item]) -> list[Round]:
+    rounds: list[Round] = []
+    for row in rows:
+        if row.kind == "assistant":
+            rounds.append(Round(row, {}))
+        elif row.kind == "tool_result" and rounds:
+            rounds[-1].results.setdefault(row.body["call_id"], row)
+    return rounds
+
+
+def standing(items: Iterable[Item]) -> list[Item]:
+    """The entries that no later rewind took out of the view."""
+    kept: list[Item] = []
+    for item in items:
+        if item.kind == "notice" and item.body.get("type") == "rewind":
+            kept = [one for one in kept if one.seq <= item.body["to_seq"]]
+        kept.append(item)
+    return kept
+
+
+def _round_messages(one: Round) -> list[Message]:
+    """An assistant message and exactly one result for each of its calls, in order."""
+    answer, body = one.answer, one.answer.body
+    calls = tuple(
+        ToolRequest(call["call_id"], call["name"], call["arguments"])
+        for call in body.get("tool_calls", ())
+    )
+    if not body.get("text") and not calls:
+        return []
+    said = Message(
+        "assistant",
+        body.get("text", ""),
+        Owner("message", f"entry:{answer.seq}", "Assistant message"),
+        tool_calls=calls,
+        reasoning=body.get("reasoning", ""),
+        opaque=body.get("opaque"),
+    )
+    return [said, *(_result(answer, call, one.results) for call in calls)]
+
+
+def _result(answer: Item, call: ToolRequest, results: dict[str, Item]) -> Message:
+    row = results.get(call.call_id)
+    if row is None:
+        owner = Owner(
+            "message", f"entry:{answer.seq}:{call.call_id}", "Missing tool result"
+        )
+        return Message("tool", INTERRUPTED, owner, call_id=call.call_id, ok=False)
+    owner = Owner("message", f"entry:{row.seq}", f"Result of {call.name}")
+    return Message(
+        "tool",
+        result_text(row.body),
+        owner,
+        call_id=call.call_id,
+        ok=bool(row.body.get("ok")),
+    )
+
+
+def result_text(body: dict[str, Any]) -> str:
+    """What the model reads of a result: the output, then the error with its code."""
+    output, error = body.get("output", ""), body.get("error")
+    if not error:
+        return output or "(no output)"
+    line = f"error {error['code']}: {error['message']}"
+    return f"{output}\n{line}" if output else line
+
+
+def _spoken(item: Item) -> list[Message]:
+    body = item.body
+    if item.kind == "user":
+        name = body.get("name")
+        text = f"[{name}] {body.get('text', '')}" if name else body.get("text", "")
+        title = "User message"
+    elif body.get("to_model"):
+        text, title = body["text"], "Notice"
+    else:
+        return []
+    return [Message("user", text, Owner("message", f"entry:{item.seq}", title))]

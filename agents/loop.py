@@ -1,0 +1,71 @@
+"""A run is a loop of rounds; a round is a request and the tool calls it asks for.
+
+Nothing that matters is kept in memory between rounds: where the run stands follows from
+its entries and ToolCall rows, so any worker can go on from any round boundary.
+"""
+
+from __future__ import annotations
+
+from agents import events, runs
+from agents.calls import answer_calls
+from agents.context.assemble import assemble, items_of
+from agents.endpoints import Choice
+from agents.errors import LimitReached, ProviderUnavailable, RunWaiting
+from agents.models import ToolCall
+from agents.receive import receive
+from agents.runs import Hold
+from agents.standing import Standing, ask_for_report, check_limits, standing_of
+from workspace.events import emit
+
+
+def execute(hold: Hold, choice: Choice) -> None:
+    """Play until the turn is answered or has to wait; every end is stored.
+
+    1. Calls that are still open come first: they are carried out, or waited for.
+    2. An answer without calls ends the run, unless somebody spoke in the meantime.
+    3. Otherwise the model is asked.
+    """
+    while True:
+        hold.check()
+        standing = standing_of(hold.run)
+        try:
+            if standing.open_calls:
+                finish_round(hold, standing.open_calls)
+            elif standing.answered and runs.finish(hold, standing.seen_seq):
+                return
+            else:
+                play_round(hold, choice, standing)
+        except RunWaiting:
+            if runs.rest(hold):
+                return
+
+
+def play_round(hold: Hold, choice: Choice, standing: Standing) -> None:
+    """Ask the model once; the calls it asks for are open afterwards."""
+    reporting = standing.reporting
+    try:
+        check_limits(hold, standing)
+    except LimitReached as limit:
+        ask_for_report(hold, limit)
+        reporting = True
+    hold.items += items_of(hold.run.conversation, after=hold.seen_seq)
+    assembled = assemble(
+        hold.items,
+        provider=choice.provider,
+        language_model=choice.language_model,
+        effort=hold.run.agent.effort,
+    )
+    try:
+        receive(hold, choice, assembled, final=reporting)
+    except ProviderUnavailable as error:
+        if error.retry_after is None:
+            raise
+        runs.open_retry(hold, error.retry_after, error.message)
+        raise RunWaiting from error
+
+
+def finish_round(hold: Hold, calls: list[ToolCall]) -> None:
+    """Answer the open calls of the last message; RunWaiting if people come first."""
+    hold.run.conversation.refresh_from_db(fields=["approval_level"])
+    answer_calls(hold, calls)
+    emit(events.RoundFinished(**hold.ids, round=calls[0].round, calls=len(calls)))

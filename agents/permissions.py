@@ -1,0 +1,183 @@
+"""May this call run? One function answers, with the rule that decided.
+
+Rules are `Tool` or `Tool(specifier)` in the lists allow, ask and deny of a workspace;
+deny beats ask beats allow, and any rule beats the approval level. A specifier is an
+argument prefix for `shell` (words, after parsing), a path glob for file tools, and the
+exact main argument otherwise.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agents.tools.base import Tool
+from agents.tools.registry import resolve
+from workspace.errors import BadInput
+
+Answer = Literal["allow", "ask", "deny"]
+LISTS: tuple[Answer, ...] = ("deny", "ask", "allow")
+
+#: What makes a command line more than one simple command, or not what it seems.
+_SHELL_SYNTAX = re.compile(r"[;&|<>`$(){}\n\r\\*?\[\]~#!]|^\s*\w+=")
+
+_RULE = re.compile(r"(?P<tool>[^()\s]+)(?:\((?P<specifier>.+)\))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer, the rule that gave it, and why a person is asked: a sentence."""
+
+    answer: Answer
+    rule: str
+    why: str
+
+    def as_json(self) -> dict[str, str]:
+        return {"answer": self.answer, "rule": self.rule, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A parsed rule; an empty specifier means the whole tool."""
+
+    tool: str
+    specifier: str
+    text: str
+
+
+def parse_rule(text: str) -> Rule:
+    """Read a rule. Raises BadInput with a sentence for one that can never match."""
+    match = _RULE.fullmatch(text.strip())
+    if match is None:
+        raise BadInput(
+            f"{text!r} is not a rule. Write a tool's name, or name(specifier), such as "
+            "shell(git status) or write_file(docs/**)."
+        )
+    name = match["tool"]
+    tool = resolve(name)
+    if tool is None and not name.startswith("mcp__"):
+        raise BadInput(f"The rule {text!r} names a tool that does not exist: {name!r}.")
+    return Rule(tool.name if tool else name, match["specifier"] or "", text.strip())
+
+
+def whole_tool_denials(rules: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Tool names that a deny rule without specifier takes away, with that rule."""
+    parsed = [parse_rule(text) for text in rules.get("deny", ())]
+    return {rule.tool: rule.text for rule in parsed if not rule.specifier}
+
+
+def decide(
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    *,
+    level: str,
+    rules: Mapping[str, Sequence[str]],
+    confined: bool,
+    granted: Sequence[str] = (),
+) -> Decision:
+    """Allow, ask or deny one call.
+
+    `confined`: the sandbox holds and has no network. `granted` are allow rules that
+    people gave for this conversation alone.
+    """
+    for answer in LISTS:
+        texts = [*rules.get(answer, ()), *(granted if answer == "allow" else ())]
+        for rule in map(parse_rule, texts):
+            if _matches(rule, tool, arguments, every_part=answer == "allow"):
+                return Decision(
+                    answer, rule.text, f"The rule {rule.text} says: {answer}."
+                )
+    return _by_level(tool, level, confined)
+
+
+def _by_level(tool: Tool, level: str, confined: bool) -> Decision:
+    rule = f"level {level}"
+    if tool.tag in ("read", "delegate"):
+        return Decision("allow", rule, "It only reads.")
+    if level == "plan":
+        return Decision(
+            "deny", rule, "The approval level is plan: nothing may be changed."
+        )
+    if level == "auto":
+        answer: Answer = "ask" if tool.tag == "config" else "allow"
+        return Decision(answer, rule, f"The level auto: {tool.tag} is {answer}.")
+    if tool.tag == "write":
+        return Decision("allow", rule, "It changes files of this workspace only.")
+    if tool.tag == "exec" and confined:
+        return Decision("allow", rule, "The sandbox confines it, without network.")
+    return Decision("ask", rule, _why_asked(tool))
+
+
+def _why_asked(tool: Tool) -> str:
+    reasons = {
+        "exec": "It runs a program outside a sandbox, or with network access.",
+        "network": "It reaches the network.",
+        "send": "It sends something to others.",
+        "config": "It changes the configuration.",
+    }
+    return reasons[tool.tag]
+
+
+def _matches(
+    rule: Rule, tool: Tool, arguments: Mapping[str, Any], *, every_part: bool
+) -> bool:
+    if rule.tool != tool.name:
+        return False
+    if not rule.specifier:
+        return True
+    value = str(arguments.get(tool.main_argument, ""))
+    if tool.name == "shell":
+        return _command_matches(value, rule.specifier, strict=every_part)
+    if tool.path_arguments:
+        return fnmatch.fnmatchcase(_plain_path(value), rule.specifier)
+    return value == rule.specifier
+
+
+def _command_matches(command: str, prefix: str, *, strict: bool) -> bool:
+    """Whether a command begins with the rule's words.
+
+    An allow rule (`strict`) covers one simple command only: anything a shell would
+    expand, chain or redirect does not match. Ask and deny rules look at every part.
+    """
+    wanted = shlex.split(prefix)
+    if strict:
+        if _SHELL_SYNTAX.search(command):
+            return False
+        return _words(command)[: len(wanted)] == wanted
+    parts = re.split(r"[;&|\n\r(){}`]+|\$\(", command)
+    return any(_words(part)[: len(wanted)] == wanted for part in parts)
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
+def _plain_path(path: str) -> str:
+    path = path.removeprefix("/workspace/")
+    return path.removeprefix("./")
+
+
+def rule_for(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """The narrow allow rule that "always" writes for a call.
+
+    For `shell` the program and its sub-command; raises BadInput for a command line
+    that no single-command rule can cover.
+    """
+    value = str(arguments.get(tool.main_argument, ""))
+    if tool.name != "shell":
+        return f"{tool.name}({_plain_path(value)})" if value else tool.name
+    if _SHELL_SYNTAX.search(value):
+        raise BadInput(
+            "This command line is more than one simple command, so no rule can cover "
+            "it. Allow it once, or for a simpler command."
+        )
+    words = _words(value)
+    kept = words[:2] if len(words) > 1 and not words[1].startswith("-") else words[:1]
+    return f"shell({shlex.join(kept)})"

@@ -1,0 +1,352 @@
+"""One model call: sent, streamed to whoever looks on, stored as the next entry."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents import events
+from agents.calls import hash_of
+from agents.context.assemble import Assembled
+from agents.endpoints import Choice
+from agents.errors import (
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+    RunReleased,
+    RunStopped,
+)
+from agents.models import LanguageModel, ModelCall, Run, ToolCall
+from agents.providers.base import Completion, Delta, ToolRequest, Usage
+from agents.providers.retry import Restarted, Retry, stream_with_retries
+from agents.runs import Hold
+from workspace import live, transcript
+from workspace.events import emit
+from workspace.models import Entry
+from workspace.transcript import Draft
+
+#: Seconds that one model call may take, all tries together, before it counts as stuck.
+LONGEST_CALL = 3600
+
+
+@dataclass
+class Stream:
+    """An answer as it comes in, and its way to the browsers."""
+
+    hold: Hold
+    call: ModelCall
+    started: float = field(default_factory=time.monotonic)
+    first_token_ms: int | None = None
+    attempt: int = 1
+    parts: dict[str, list[str]] = field(default_factory=dict)
+    streams: dict[str, live.TextStream] = field(default_factory=dict)
+
+    def take(self, delta: Delta) -> None:
+        if self.first_token_ms is None:
+            self.first_token_ms = self.elapsed_ms
+        if delta.kind == "tool_call":
+            return
+        self.parts.setdefault(delta.kind, []).append(delta.text)
+        if delta.kind not in self.streams:
+            self.streams[delta.kind] = self._open(delta.kind)
+        self.streams[delta.kind].write(delta.text)
+
+    def _open(self, kind: str) -> live.TextStream:
+        run = self.hold.run
+        name = f"{run.pk}:{self.call.round}:{self.attempt}:{kind}"
+        return live.TextStream(run.conversation_id, name, kind)  # type: ignore[arg-type]
+
+    def restart(self) -> None:
+        """The answer begins anew: what was shown so far is superseded."""
+        for stream in self.streams.values():
+            stream.supersede()
+        self.parts.clear()
+        self.streams.clear()
+        self.attempt += 1
+
+    def close(self) -> None:
+        for stream in self.streams.values():
+            stream.close()
+
+    def text(self, kind: str) -> str:
+        return "".join(self.parts.get(kind, ()))
+
+    @property
+    def elapsed_ms(self) -> int:
+        return int((time.monotonic() - self.started) * 1000)
+
+
+def open_call(hold: Hold, choice: Choice, assembled: Assembled) -> ModelCall:
+    """Write down that the request goes out, before it does."""
+    run = hold.run
+    with transaction.atomic():
+        changes = _next_round(run)
+        hold.guard(model_name=choice.language_model.name, **changes)
+        call = ModelCall.objects.create(
+            run=run,
+            round=run.round,
+            endpoint_name=choice.endpoint.name,
+            model_name=choice.language_model.name,
+            mode=run.conversation.mode,
+            effort=run.agent.effort,
+            estimated_tokens=assembled.tokens,
+            segments=[
+                [one.kind, one.id, one.digest, one.tokens]
+                for one in assembled.segments
+            ],
+        )
+        emit(
+            events.RoundStarted(**hold.ids, round=run.round),
+            events.RequestAssembled(
+                **hold.ids,
+                round=run.round,
+                tokens=assembled.tokens,
+                digest=assembled.digest,
+                size=len(assembled.body),
+            ),
+        )
+    return call
+
+
+def _next_round(run: Run) -> dict[str, int]:
+    """Changes of the run's row: a round whose answer was never stored is played again."""
+    tried = ModelCall.objects.filter(run=run, round=run.round)
+    if run.round and not tried.filter(state=ModelCall.State.COMPLETED).exists():
+        tried.filter(state=ModelCall.State.SENT).update(state=ModelCall.State.LOST)
+        return {"round": run.round}
+    run.round += 1
+    return {"round": run.round, "restarts": 0}
+
+
+def receive(
+    hold: Hold, choice: Choice, assembled: Assembled, *, final: bool = False
+) -> list[ToolCall]:
+    """Ask the model, stream its answer, store it; returns the calls it asks for.
+
+    A `final` answer may ask for none: its calls are left out.
+    Raises ProviderError when the service gives no answer, and what the interrupt says
+    when stopped: the text so far is then stored as a stopped message.
+    """
+    call = open_call(hold, choice, assembled)
+    stream = Stream(hold, call)
+    hold.expect(LONGEST_CALL)
+    try:
+        completion = _listen(hold, choice, assembled, stream)
+        if final:
+            completion = replace(completion, tool_calls=())
+        _require_something(completion, choice)
+    except RunStopped as stop:
+        _settle_stopped(stream, assembled, keep=not isinstance(stop, RunReleased))
+        raise
+    except ProviderError as error:
+        stream.restart()
+        _settle_failed(stream, error)
+        raise
+    calls = _store(stream, choice, assembled, completion)
+    stream.close()
+    return calls
+
+
+def _listen(
+    hold: Hold, choice: Choice, assembled: Assembled, stream: Stream
+) -> Completion:
+    items = stream_with_retries(
+        choice.provider,
+        assembled.request,
+        hold.interrupt,
+        lambda retry: _tell_retry(stream, retry),
+    )
+    for item in items:
+        if isinstance(item, Delta):
+            stream.take(item)
+        elif isinstance(item, Restarted):
+            stream.restart()
+        else:
+            return item
+    raise ProviderUnavailable("The model service ended without an answer.")
+
+
+def _require_something(completion: Completion, choice: Choice) -> None:
+    """An answer must say or ask something. Raises ProviderRejected."""
+    if completion.text or completion.tool_calls or completion.stop_reason == "pause":
+        return
+    reasons = {
+        "refusal": "refused to answer this.",
+        "max_tokens": "used up its output limit before it said anything.",
+    }
+    why = reasons.get(completion.stop_reason, "gave an empty answer.")
+    raise ProviderRejected(
+        f"{choice.language_model.name} {why} Nothing is lost: press Retry, or say it "
+        "in other words."
+    )
+
+
+def _tell_retry(stream: Stream, retry: Retry) -> None:
+    stream.call.retries = retry.tries
+    emit(
+        events.ProviderRetried(
+            **stream.hold.ids,
+            round=stream.call.round,
+            attempt=retry.tries + 1,
+            delay=round(retry.pause, 1),
+            error=retry.error.message,
+        )
+    )
+
+
+def _store(
+    stream: Stream, choice: Choice, assembled: Assembled, completion: Completion
+) -> list[ToolCall]:
+    """Append the answer with its calls, and settle the model call: all or nothing."""
+    hold, run = stream.hold, stream.hold.run
+    body = _answer_body(stream, assembled, completion)
+    cost = cost_of(completion.usage, choice.language_model)
+    draft = Draft(kind=Entry.Kind.ASSISTANT, body=body, turn=run.turn)
+    sealed = transcript.seal(run.conversation_id, draft)
+    with transaction.atomic():
+        [entry] = hold.append(*sealed, **_totals(stream, completion.usage, cost))
+        calls = _open_tool_calls(stream, entry, completion.tool_calls)
+        _settle(stream, ModelCall.State.COMPLETED, completion, cost)
+        emit(
+            _called_event(stream, completion.usage, completion.stop_reason),
+            events.MessageCompleted(
+                **hold.ids,
+                seq=entry.seq,
+                characters=len(completion.text),
+                tool_calls=len(calls),
+            ),
+        )
+    return calls
+
+
+def _answer_body(
+    stream: Stream, assembled: Assembled, completion: Completion
+) -> dict[str, Any]:
+    return {
+        "text": completion.text,
+        "reasoning": completion.reasoning,
+        "tool_calls": [asdict(call) for call in completion.tool_calls],
+        "opaque": completion.opaque,
+        "usage": asdict(completion.usage),
+        "stop_reason": completion.stop_reason,
+        "round": stream.call.round,
+        "model_name": stream.call.model_name,
+        "seen_seq": assembled.seen_seq,
+        "stopped": False,
+        "duration_ms": stream.elapsed_ms,
+    }
+
+
+def _totals(stream: Stream, usage: Usage, cost: Decimal | None) -> dict[str, Any]:
+    """The run's sums after this call."""
+    run = stream.hold.run
+    run.tokens_in += usage.total_input
+    run.tokens_cached += usage.cache_read
+    run.tokens_out += usage.output + usage.reasoning
+    if cost is not None:
+        run.cost = (run.cost or Decimal()) + cost
+    return {
+        "tokens_in": run.tokens_in,
+        "tokens_cached": run.tokens_cached,
+        "tokens_out": run.tokens_out,
+        "cost": run.cost,
+    }
+
+
+def _open_tool_calls(
+    stream: Stream, entry: Entry, requests: tuple[ToolRequest, ...]
+) -> list[ToolCall]:
+    return ToolCall.objects.bulk_create(
+        ToolCall(
+            run=stream.hold.run,
+            entry=entry,
+            round=stream.call.round,
+            index=index,
+            call_id=request.call_id,
+            name=request.name,
+            arguments=request.arguments,
+            argument_hash=hash_of(request.name, request.arguments),
+        )
+        for index, request in enumerate(requests)
+    )
+
+
+def _settle(
+    stream: Stream,
+    state: ModelCall.State,
+    completion: Completion | None = None,
+    cost: Decimal | None = None,
+    error: str = "",
+) -> None:
+    """Write down how the model call ended."""
+    call = stream.call
+    call.state, call.error, call.cost = state, error, cost
+    call.first_token_ms, call.duration_ms = stream.first_token_ms, stream.elapsed_ms
+    if completion is not None:
+        call.stop_reason = completion.stop_reason
+        if completion.usage.reported:
+            for axis in ("input", "cache_read", "cache_write", "output", "reasoning"):
+                setattr(call, axis, getattr(completion.usage, axis))
+    call.save()
+
+
+def _settle_stopped(stream: Stream, assembled: Assembled, *, keep: bool) -> None:
+    """Keep the text so far as a stopped message, or show that it is superseded."""
+    hold, text = stream.hold, stream.text("text")
+    if not keep:
+        stream.restart()
+    with transaction.atomic():
+        if keep and text:
+            said = Completion(text, stream.text("reasoning"), (), Usage(), "other")
+            body = _answer_body(stream, assembled, said) | {"stopped": True}
+            hold.append(Draft(kind=Entry.Kind.ASSISTANT, body=body, turn=hold.run.turn))
+        else:
+            hold.guard()
+        _settle(stream, ModelCall.State.STOPPED)
+        emit(_called_event(stream, Usage(), "stopped"))
+    stream.close()
+
+
+@transaction.atomic
+def _settle_failed(stream: Stream, error: ProviderError) -> None:
+    stream.hold.guard()
+    _settle(stream, ModelCall.State.FAILED, error=error.message)
+    emit(_called_event(stream, Usage(), "other", error.message))
+
+
+def _called_event(
+    stream: Stream, usage: Usage, stop_reason: str, error: str = ""
+) -> events.ModelCalled:
+    return events.ModelCalled(
+        **stream.hold.ids,
+        round=stream.call.round,
+        model_name=stream.call.model_name,
+        input=usage.input,
+        cache_read=usage.cache_read,
+        cache_write=usage.cache_write,
+        output=usage.output,
+        reasoning=usage.reasoning,
+        first_token_ms=stream.first_token_ms,
+        duration_ms=stream.elapsed_ms,
+        stop_reason=stop_reason,
+        error=error,
+    )
+
+
+def cost_of(usage: Usage, model: LanguageModel) -> Decimal | None:
+    """US dollars of one call; None when a price that it needs is unknown."""
+    if not usage.reported or model.price_input is None or model.price_output is None:
+        return None
+    read = model.price_cache_read
+    write = model.price_cache_write
+    return (
+        usage.input * model.price_input
+        + usage.cache_read * (model.price_input if read is None else read)
+        + usage.cache_write * (model.price_input if write is None else write)
+        + (usage.output + usage.reasoning) * model.price_output
+    ) / 1_000_000

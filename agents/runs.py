@@ -1,0 +1,380 @@
+"""A run's way through its states, and who may write for it.
+
+queued -> running -> (waiting -> queued)* -> finished | failed | stopped
+
+Each change is one transaction that takes the conversation's row, then the run's, and
+whose conditional update says who won. The turn shows the run's state to people.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from agents import doorbell, events, results
+from agents.context.view import Item
+from agents.errors import RunReleased
+from agents.interrupts import Interrupt
+from agents.models import Agent, ModelCall, Run, ToolCall, Wait
+from workspace import access, live, transcript
+from workspace.actions import conversations
+from workspace.errors import LeaseLost
+from workspace.events import emit
+from workspace.models import Conversation, Entry, QueuedMessage, Turn, User
+from workspace.transcript import Draft, Sealed
+
+
+@dataclass
+class Hold:
+    """A worker's right to write for a run: the fence it claimed."""
+
+    run: Run
+    fence: int
+    interrupt: Interrupt = field(default_factory=Interrupt)
+    #: `time.monotonic()` after which the present step counts as stuck.
+    stuck_after: float = float("inf")
+    #: Set when the worker drains: the run is handed back between two rounds.
+    leave_at_boundary: bool = False
+    #: The transcript as far as it was read: reading on costs what is new.
+    items: list[Item] = field(default_factory=list)
+
+    def guard(self, **changes: Any) -> None:
+        """Check the fence and change the run in one statement; LeaseLost if lost."""
+        mine = Run.objects.filter(
+            pk=self.run.pk, fence=self.fence, state=Run.State.RUNNING
+        )
+        if not mine.update(**(changes or {"fence": self.fence})):
+            raise LeaseLost(f"Run {self.run.pk} is no longer held by this worker.")
+
+    def check(self) -> None:
+        """At a round boundary: raise if the run was stopped or has to move on."""
+        self.interrupt.check()
+        if self.leave_at_boundary:
+            raise RunReleased
+
+    def append(self, *drafts: Draft | Sealed, **changes: Any) -> list[Entry]:
+        """Append entries as this run, with changes to its row; all or nothing."""
+        entries = transcript.append(
+            self.run.conversation_id, *drafts, guard=lambda: self.guard(**changes)
+        )
+        conversations.push_appended(self.run.conversation_id, entries)
+        return entries
+
+    def expect(self, seconds: float) -> None:
+        """Announce how long the next step may take before the watchdog gives up."""
+        self.stuck_after = time.monotonic() + seconds + 30
+
+    @property
+    def seen_seq(self) -> int:
+        return self.items[-1].seq if self.items else 0
+
+    @property
+    def ids(self) -> dict[str, UUID]:
+        """What every event of the run carries."""
+        return ids_of(self.run)
+
+
+def ids_of(run: Run) -> dict[str, UUID]:
+    return {"run_id": run.pk, "conversation_id": run.conversation_id}
+
+
+def lease_end(now: datetime | None = None) -> datetime:
+    return (now or timezone.now()) + timedelta(seconds=settings.RUN_LEASE_SECONDS)
+
+
+def lock(conversation_id: UUID) -> Conversation:
+    """Take the conversation's row: the first lock of every change."""
+    rows = Conversation.objects.select_for_update().select_related("workspace")
+    return rows.get(pk=conversation_id)
+
+
+def open_run(*, turn: Turn, agent: Agent, trigger: str, started_by: User | None) -> Run:
+    """Queue one attempt at a turn and ring for it. Inside the caller's transaction."""
+    run = Run.objects.create(
+        turn=turn,
+        conversation_id=turn.conversation_id,
+        workspace_id=agent.workspace_id,
+        agent=agent,
+        trigger=trigger,
+        started_by=started_by,
+        since_seq=Conversation.objects.values_list("head_seq", flat=True).get(
+            pk=turn.conversation_id
+        ),
+        rung_at=timezone.now(),
+    )
+    emit(events.RunQueued(**ids_of(run), trigger=trigger, turn_id=turn.pk))
+    doorbell.ring_on_commit(run.pk)
+    return run
+
+
+def claim(run_id: UUID, worker: str) -> Hold | None:
+    """Take a queued run; None if it is not queued or another one is at work."""
+    try:
+        with transaction.atomic():
+            return _claim(run_id, worker)
+    except IntegrityError:
+        return None  # one run at work per conversation; the sweeper rings again
+
+
+def _claim(run_id: UUID, worker: str) -> Hold | None:
+    taken = Run.objects.filter(pk=run_id, state=Run.State.QUEUED).update(
+        state=Run.State.RUNNING,
+        fence=F("fence") + 1,
+        worker=worker,
+        lease_until=lease_end(),
+    )
+    if not taken:
+        return None
+    run = Run.objects.select_related(
+        "turn__author", "agent", "conversation__workspace", "started_by"
+    ).get(pk=run_id)
+    if run.started_at is None:
+        run.started_at = timezone.now()
+        run.save(update_fields=["started_at"])
+        emit(events.RunStarted(**ids_of(run), worker=worker, agent=run.agent.name))
+    else:
+        cause = "restart" if run.restarts else "wait"
+        emit(events.RunResumed(**ids_of(run), worker=worker, cause=cause))
+    show(run, Turn.State.RUNNING)
+    return Hold(run, run.fence)
+
+
+def show(run: Run, state: Turn.State, message: str = "") -> None:
+    """Set what people see of the run's turn, and push it."""
+    ended = timezone.now() if state in Run.ENDED else None
+    Turn.objects.filter(pk=run.turn_id).update(
+        state=state, message=message, ended_at=ended
+    )
+    live.push_on_commit(
+        live.conversation_group(run.conversation_id),
+        {"type": "turn.changed", "turn": str(run.turn_id), "state": state},
+    )
+
+
+def finish(hold: Hold, seen_seq: int) -> bool:
+    """End an answered run; False if somebody said something it has not heard."""
+    run = hold.run
+    with transaction.atomic():
+        lock(run.conversation_id)
+        if unheard(run.conversation_id, seen_seq):
+            return False
+        emit(events.RunFinished(**hold.ids, rounds=run.round))
+        _end(hold, Run.State.FINISHED)
+    return True
+
+
+def unheard(conversation_id: UUID, seen_seq: int) -> bool:
+    """Whether people spoke after the request that the last answer answers."""
+    return Entry.objects.filter(
+        conversation_id=conversation_id, seq__gt=seen_seq, kind=Entry.Kind.USER
+    ).exists()
+
+
+@transaction.atomic
+def fail(hold: Hold, message: str) -> None:
+    """End a run that cannot go on; `message` is a sentence for people."""
+    lock(hold.run.conversation_id)
+    emit(events.RunFailed(**hold.ids, message=message))
+    _end(hold, Run.State.FAILED, message)
+
+
+@transaction.atomic
+def stop(hold: Hold) -> None:
+    """End a run that somebody stopped."""
+    lock(hold.run.conversation_id)
+    by = _stopper(hold.run)
+    emit(events.RunStopped(**hold.ids, by=by))
+    _end(hold, Run.State.STOPPED, f"Stopped by {by}.")
+
+
+def _stopper(run: Run) -> str:
+    asked = Run.objects.select_related("stop_requested_by").get(pk=run.pk)
+    return str(asked.stop_requested_by or "the system")
+
+
+def _end(hold: Hold, state: Run.State, message: str = "") -> None:
+    """The common end, in the caller's transaction, with the conversation locked."""
+    run = hold.run
+    close_calls(hold)
+    now = timezone.now()
+    hold.guard(state=state, ended_at=now, lease_until=None, message=message)
+    ModelCall.objects.filter(run=run, state=ModelCall.State.SENT).update(
+        state=ModelCall.State.STOPPED
+        if state == Run.State.STOPPED
+        else ModelCall.State.LOST
+    )
+    Wait.objects.filter(run=run, outcome="").update(
+        outcome=Wait.Outcome.CANCELLED, answered_at=now
+    )
+    show(run, Turn.State(state.value), message)
+    start_next(run)
+
+
+def close_calls(hold: Hold) -> None:
+    """Answer every call that the run leaves behind, in call order."""
+    left = list(
+        ToolCall.objects.filter(run=hold.run, result_entry=None).order_by(
+            "entry_id", "index"
+        )
+    )
+    if not left:
+        return
+    for call in left:
+        if call.state != ToolCall.State.ENDED:
+            call.outcome, call.ok = results.interruption_of(call), False
+            call.state, call.ended_at = ToolCall.State.ENDED, timezone.now()
+    store_results(hold, left)
+
+
+def store_results(hold: Hold, calls: list[ToolCall]) -> None:
+    """Append the results of calls whose outcome is known, and link them."""
+    drafts = [results.draft_of(call, hold.run) for call in calls]
+    sealed = transcript.seal(hold.run.conversation_id, *drafts)
+    with transaction.atomic():
+        entries = hold.append(*sealed)
+        for call, entry in zip(calls, entries, strict=True):
+            call.result_entry = entry
+        ToolCall.objects.bulk_update(
+            calls, ["result_entry", "outcome", "ok", "state", "ended_at"]
+        )
+
+
+def start_next(run: Run) -> None:
+    """Turn the oldest queued message into the next turn, if there is one."""
+    waiting = QueuedMessage.objects.filter(
+        conversation_id=run.conversation_id, sent_at=None, withdrawn_at=None
+    ).select_related("author")
+    conversation = run.conversation
+    for queued in waiting.order_by("created_at"):
+        if not access.can(queued.author, conversation.workspace, "post"):
+            queued.withdrawn_at = timezone.now()
+            queued.save(update_fields=["withdrawn_at"])
+            continue
+        queued.sent_at = timezone.now()
+        queued.save(update_fields=["sent_at"])
+        turn, _ = conversations.open_turn(
+            conversation=conversation,
+            author=queued.author,
+            body=queued.body,
+            client_id=queued.client_id,
+        )
+        open_run(
+            turn=turn, agent=run.agent, trigger="queue", started_by=queued.author
+        )
+        live.push_on_commit(
+            live.conversation_group(conversation.pk), {"type": "queue.changed"}
+        )
+        return
+
+
+def open_wait(
+    hold: Hold, call: ToolCall, kind: Wait.Kind, payload: dict[str, Any]
+) -> Wait:
+    """Ask whoever must act before the call can go on; once per call and arguments."""
+    deadline = timezone.now() + timedelta(seconds=settings.WAIT_TIMEOUT_SECONDS)
+    with transaction.atomic():
+        hold.guard()
+        wait, created = Wait.objects.get_or_create(
+            tool_call=call,
+            kind=kind,
+            argument_hash=call.argument_hash,
+            defaults={"run": hold.run, "payload": payload, "deadline": deadline},
+        )
+        if created:
+            _tell_opened(hold, wait, call.call_id)
+    return wait
+
+
+def _tell_opened(hold: Hold, wait: Wait, call_id: str) -> None:
+    emit(
+        events.WaitOpened(
+            **hold.ids,
+            wait_id=wait.pk,
+            wait_kind=wait.kind,
+            call_id=call_id,
+            why=str(wait.payload.get("why", "")),
+        )
+    )
+    live.push_on_commit(
+        live.conversation_group(hold.run.conversation_id),
+        {"type": "wait.opened", "wait": str(wait.pk)},
+    )
+
+
+@transaction.atomic
+def open_retry(hold: Hold, seconds: float, message: str) -> None:
+    """Let the run rest until the model service takes requests again."""
+    hold.guard()
+    wait = Wait.objects.create(
+        run=hold.run,
+        kind=Wait.Kind.RETRY,
+        payload={"why": message},
+        deadline=timezone.now() + timedelta(seconds=seconds),
+    )
+    _tell_opened(hold, wait, "")
+
+
+def rest(hold: Hold) -> bool:
+    """Give the worker back until a wait is answered; False if one already was."""
+    run = hold.run
+    with transaction.atomic():
+        lock(run.conversation_id)
+        if Run.objects.filter(pk=run.pk).exclude(stop_requested_at=None).exists():
+            return False
+        waits = list(Wait.objects.filter(run=run).select_related("tool_call"))
+        if any(_is_due(wait) for wait in waits):
+            return False
+        kinds = tuple(sorted({wait.kind for wait in waits if not wait.outcome}))
+        emit(events.RunWaiting(**hold.ids, waits_for=kinds))
+        hold.guard(state=Run.State.WAITING, worker="", lease_until=None)
+        show(run, Turn.State.WAITING)
+    return True
+
+
+def _is_due(wait: Wait) -> bool:
+    """Whether a wait is answered and its call has not gone on yet."""
+    call = wait.tool_call
+    return bool(wait.outcome) and call is not None and call.state == call.State.ASKED
+
+
+def wake(run: Run) -> bool:
+    """Queue a waiting run again and ring for it; False if it was not waiting."""
+    woken = Run.objects.filter(pk=run.pk, state=Run.State.WAITING).update(
+        state=Run.State.QUEUED, rung_at=timezone.now(), rings=0
+    )
+    if woken:
+        doorbell.ring_on_commit(run.pk)
+    return bool(woken)
+
+
+@transaction.atomic
+def release(hold: Hold) -> None:
+    """Give a run back whole, at a round boundary or in an aborted step."""
+    hold.guard(
+        state=Run.State.QUEUED, worker="", lease_until=None, rung_at=timezone.now()
+    )
+    doorbell.ring_on_commit(hold.run.pk)
+
+
+def take_over(run: Run) -> Hold | None:
+    """Take the right to write from whoever has it, to end the run here and now.
+
+    For runs that no worker plays: waiting, queued, or lost too often. None if it has
+    ended already. Inside the caller's transaction, with the conversation locked.
+    """
+    fence = Run.objects.select_for_update().get(pk=run.pk).fence + 1
+    taken = Run.objects.filter(pk=run.pk, state__in=Run.OPEN, fence=fence - 1).update(
+        state=Run.State.RUNNING, fence=fence, worker="", lease_until=lease_end()
+    )
+    if not taken:
+        return None
+    fresh = Run.objects.select_related("turn", "agent", "conversation__workspace")
+    return Hold(fresh.get(pk=run.pk), fence)

@@ -1,0 +1,91 @@
+"""Where a run stands, read from its entries and calls; and what its limits say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.utils import timezone
+
+from agents.errors import LimitReached, ProviderRejected
+from agents.models import Run, ToolCall
+from agents.runs import Hold
+from workspace import transcript
+from workspace.models import Entry
+from workspace.transcript import Draft
+
+#: Calls in a row whose arguments did not fit their schema, until the run fails.
+MAX_MALFORMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`answered`: the last answer asks for nothing; it was made from `seen_seq`.
+
+    `reporting`: a limit is reached and the model was asked for its final report.
+    """
+
+    open_calls: list[ToolCall]
+    answered: bool
+    seen_seq: int
+    reporting: bool
+
+
+def standing_of(run: Run) -> Standing:
+    """Two to four queries; nothing of it is kept between rounds."""
+    open_calls = list(
+        run.tool_calls.filter(result_entry=None).order_by("entry_id", "index")
+    )
+    said = Entry.objects.filter(turn=run.turn_id, seq__gt=run.since_seq)
+    last = said.filter(kind=Entry.Kind.ASSISTANT).order_by("-seq")
+    answer = last.select_related("stored").first()
+    body = transcript.body(answer) if answer else {}
+    notices = said.filter(kind=Entry.Kind.NOTICE).select_related("stored")
+    return Standing(
+        open_calls,
+        bool(body) and not body["tool_calls"] and body["stop_reason"] != "pause",
+        body.get("seen_seq", 0),
+        any(row["type"] == "limit" for row in transcript.bodies(list(notices))),
+    )
+
+
+def check_limits(hold: Hold, standing: Standing) -> None:
+    """Raise LimitReached when the next round would be over one of the run's limits.
+
+    Raises ProviderRejected when the model cannot write arguments that fit.
+    """
+    if standing.reporting:
+        return
+    run, agent = hold.run, hold.run.agent
+    _check_malformed(run)
+    if run.round >= agent.max_rounds:
+        raise LimitReached(f"the limit of {agent.max_rounds} rounds")
+    assert run.started_at, "a claimed run has started"
+    if (timezone.now() - run.started_at).total_seconds() > agent.max_seconds:
+        raise LimitReached(f"the limit of {agent.max_seconds} seconds")
+    used = run.tokens_in + run.tokens_out
+    if agent.max_tokens is not None and used >= agent.max_tokens:
+        raise LimitReached(f"the limit of {agent.max_tokens} tokens")
+
+
+def _check_malformed(run: Run) -> None:
+    last = list(run.tool_calls.order_by("-entry_id", "-index")[:MAX_MALFORMED])
+    if len(last) == MAX_MALFORMED and all(_is_malformed(call) for call in last):
+        raise ProviderRejected(
+            f"The model wrote arguments that fit no tool {MAX_MALFORMED} times in a "
+            "row, so the run was ended. Try again, or choose a stronger model."
+        )
+
+
+def _is_malformed(call: ToolCall) -> bool:
+    error = (call.outcome or {}).get("error") or {}
+    return error.get("code") == "bad_arguments"
+
+
+def ask_for_report(hold: Hold, limit: LimitReached) -> None:
+    """Tell model and people that this is the last round. Stored once per run."""
+    text = (
+        f"This run has reached {limit}. Call no more tools. Write a final report now: "
+        "what is done, what is not, and what the next step would be."
+    )
+    body = {"type": "limit", "text": text, "to_model": True}
+    hold.append(Draft(kind=Entry.Kind.NOTICE, body=body, turn=hold.run.turn))

@@ -1,0 +1,119 @@
+"""Finding work that nobody rang for. It uses only the database.
+
+Run by beat and by each worker; every step is a conditional update, so that any number
+of sweepers may work at once and a lost broker loses no turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from agents import doorbell, events, runs
+from agents.models import Run, Wait
+from workspace import live
+from workspace.events import emit
+
+logger = logging.getLogger(__name__)
+
+#: Times that a worker may be lost in one round before its run fails.
+MAX_RESTARTS = 3
+#: Seconds before a queued run is rung for again; doubles with each ring.
+FIRST_RING, LONGEST_RING = 3, 60
+
+WORKER_LOST = (
+    "The worker was lost several times in the same round, so the run was ended. What "
+    "was done so far is kept. Press Retry to try again."
+)
+
+
+def sweep() -> None:
+    """One pass: lost workers, expired waits, waits already met, runs nobody took."""
+    now = timezone.now()
+    for run in Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=now):
+        recover(run, now)
+    for wait in Wait.objects.filter(outcome="", deadline__lt=now).select_related("run"):
+        expire(wait, now)
+    for run in Run.objects.filter(state=Run.State.WAITING):
+        if not run.waits.filter(outcome="").exists():
+            with transaction.atomic():
+                runs.wake(run)
+    for run in Run.objects.filter(state=Run.State.QUEUED):
+        ring_again(run, now)
+
+
+def recover(run: Run, now: datetime) -> None:
+    """Free a run whose worker is gone; fail it if that happened too often."""
+    if run.restarts >= MAX_RESTARTS:
+        _give_up(run)
+        return
+    freed = Run.objects.filter(
+        pk=run.pk, state=Run.State.RUNNING, fence=run.fence, lease_until__lt=now
+    ).update(
+        state=Run.State.QUEUED,
+        fence=F("fence") + 1,
+        worker="",
+        lease_until=None,
+        restarts=F("restarts") + 1,
+        rung_at=now,
+        rings=0,
+    )
+    if freed:
+        logger.warning("Run %s lost its worker %r", run.pk, run.worker)
+        doorbell.ring(run.pk)
+
+
+@transaction.atomic
+def _give_up(run: Run) -> None:
+    runs.lock(run.conversation_id)
+    still = Run.objects.filter(
+        pk=run.pk, state=Run.State.RUNNING, fence=run.fence, lease_until=run.lease_until
+    )
+    if still.exists() and (hold := runs.take_over(run)):
+        runs.fail(hold, WORKER_LOST)
+
+
+def free_worker(name: str) -> int:
+    """Expire the leases of a worker that is known to be dead; returns how many."""
+    gone = timezone.now() - timedelta(seconds=1)
+    freed = Run.objects.filter(worker=name, state=Run.State.RUNNING)
+    count = freed.update(lease_until=gone)
+    if count:
+        sweep()
+    return count
+
+
+@transaction.atomic
+def expire(wait: Wait, now: datetime) -> None:
+    """Close a wait that nobody answered in time; its run goes on with that."""
+    closed = Wait.objects.filter(pk=wait.pk, outcome="").update(
+        outcome=Wait.Outcome.EXPIRED, answered_at=now
+    )
+    if not closed:
+        return
+    emit(
+        events.WaitExpired(
+            **runs.ids_of(wait.run), wait_id=wait.pk, wait_kind=wait.kind
+        )
+    )
+    live.push_on_commit(
+        live.conversation_group(wait.run.conversation_id),
+        {"type": "wait.closed", "wait": str(wait.pk)},
+    )
+    runs.wake(wait.run)
+
+
+def ring_again(run: Run, now: datetime) -> None:
+    """Ring for a queued run, ever more rarely; one sweeper wins."""
+    pause = min(FIRST_RING * 2**run.rings, LONGEST_RING)
+    due = now - timedelta(seconds=pause * settings.RUN_LEASE_SECONDS / 30)
+    rung = Run.objects.filter(
+        Q(rung_at=None) | Q(rung_at__lt=due), pk=run.pk, state=Run.State.QUEUED
+    ).update(rung_at=now, rings=F("rings") + 1)
+    if rung:
+        doorbell.ring(run.pk)

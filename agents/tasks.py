@@ -1,0 +1,63 @@
+"""What a worker does when the doorbell rings."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import UUID
+
+from celery import shared_task
+
+from agents import runs, worker
+from agents.endpoints import Choice, choose
+from agents.errors import ProviderError, RunReleased, RunStoppedByUser
+from agents.loop import execute
+from agents.runs import Hold
+from workspace.errors import LeaseLost
+
+logger = logging.getLogger(__name__)
+
+BROKEN = (
+    "Something in the server failed; nothing that was stored is lost. The operator's "
+    "log names the cause under run {}. Press Retry to try again."
+)
+
+
+@shared_task(name="agents.play", ignore_result=True)
+def play(run_id: str) -> None:
+    """Play a queued run as far as it goes. A second ring finds it taken and does nothing."""
+    if worker.draining():
+        return
+    hold = runs.claim(UUID(run_id), worker.name())
+    if hold is not None:
+        with worker.holding(hold):
+            play_held(hold)
+
+
+def play_held(hold: Hold, choice: Choice | None = None) -> None:
+    """Execute a claimed run and store how it ends, whatever happens.
+
+    `choice` is given by tests; else the conversation's model answers.
+    """
+    try:
+        run = hold.run
+        execute(hold, choice or choose(run.conversation, run.agent))
+    except RunStoppedByUser:
+        _close(hold, runs.stop)
+    except RunReleased:
+        _close(hold, runs.release)
+    except ProviderError as error:
+        _close(hold, runs.fail, error.message)
+    except LeaseLost:
+        logger.warning("Run %s went on elsewhere", hold.run.pk)
+    except Exception:
+        logger.exception("Run %s failed", hold.run.pk)
+        _close(hold, runs.fail, BROKEN.format(hold.run.pk))
+
+
+def _close(hold: Hold, end: Any, *arguments: Any) -> None:
+    """Store the end, unless another worker has taken the run in the meantime."""
+    try:
+        end(hold, *arguments)
+    except LeaseLost:
+        logger.warning("Run %s was taken over before it ended here", hold.run.pk)
