@@ -14,6 +14,11 @@ register = template.Library()
 DASH = "–"
 
 
+def number(value: float | Decimal, places: int) -> str:
+    """Rounded; `number_format` alone would cut digits off."""
+    return number_format(round(value, places), decimal_pos=places)
+
+
 @register.filter
 def visible(value: object) -> str:
     """Untrusted text with its hidden characters shown; Django escapes the result."""
@@ -27,13 +32,13 @@ def tokens(value: int | None) -> str:
         return DASH
     for unit, size in (("M", 1_000_000), ("k", 1_000)):
         if value >= size:
-            return f"{number_format(value / size, decimal_pos=1)}{unit}"
+            return f"{number(value / size, 1)}{unit}"
     return str(value)
 
 
 @register.filter
 def percent(value: float | None) -> str:
-    return DASH if value is None else f"{number_format(value * 100, decimal_pos=0)} %"
+    return DASH if value is None else f"{number(value * 100, 0)} %"
 
 
 @register.filter
@@ -41,7 +46,7 @@ def money(value: Decimal | None) -> str:
     """US dollars, with as many digits as a small amount needs."""
     if value is None:
         return DASH
-    return f"${number_format(value, decimal_pos=2 if value >= 1 else 4)}"
+    return f"${number(value, 2 if value >= 1 else 4)}"
 
 
 @register.filter
@@ -50,9 +55,9 @@ def seconds(value: float | None) -> str:
     if value is None:
         return DASH
     if value < 10:
-        return _("%(seconds)s s") % {"seconds": number_format(value, decimal_pos=2)}
+        return _("%(seconds)s s") % {"seconds": number(value, 2)}
     if value < 60:
-        return _("%(seconds)s s") % {"seconds": number_format(value, decimal_pos=1)}
+        return _("%(seconds)s s") % {"seconds": number(value, 1)}
     minutes, rest = divmod(int(value), 60)
     if minutes < 60:
         return _("%(minutes)d min %(seconds)02d s") % {

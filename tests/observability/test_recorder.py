@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from uuid import uuid4
 
-import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
@@ -59,9 +58,9 @@ def test_a_step_of_many_events_costs_four_statements(run):
 
 
 def test_a_fact_that_is_rolled_back_takes_its_record_and_its_number_along(run):
-    with pytest.raises(RuntimeError), transaction.atomic():
+    with transaction.atomic():
         emit(events.RoundStarted(**ids(run), round=1))
-        raise RuntimeError
+        transaction.set_rollback(True)
     assert seqs(run) == []
     a_round(run, 1)
     assert seqs(run) == [1, 2, 3, 4, 5, 6]
