@@ -12,7 +12,7 @@ class WorkspaceConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from workspace import checks  # noqa: F401, PLC0415 - registers itself
+        from workspace import checks  # noqa: F401 - registers itself
 
         pre_migrate.connect(lift_protection, sender=self)
         post_migrate.connect(protect_transcripts, sender=self)
@@ -20,7 +20,7 @@ class WorkspaceConfig(AppConfig):
 
 def lift_protection(*, using: str, plan: list[Any], **kwargs: Any) -> None:
     """SQLite cannot rename a table into a place that another table's trigger names."""
-    from workspace import triggers  # noqa: PLC0415 - models are not loaded above
+    from workspace import triggers
 
     connection = connections[using]
     rebuilds = any(migration.app_label == "workspace" for migration, _ in plan)
@@ -29,6 +29,6 @@ def lift_protection(*, using: str, plan: list[Any], **kwargs: Any) -> None:
 
 
 def protect_transcripts(*, using: str, **kwargs: Any) -> None:
-    from workspace import triggers  # noqa: PLC0415
+    from workspace import triggers
 
     triggers.install(connections[using])

@@ -33,9 +33,13 @@ def path(workspace_id: UUID, sha256: str) -> Path:
     return folder / sha256[:2] / sha256
 
 
+def name_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
 def put(workspace_id: UUID, data: bytes) -> str:
     """Keep the bytes, once and for all processes; returns their SHA-256."""
-    sha256 = hashlib.sha256(data).hexdigest()
+    sha256 = name_of(data)
     target = path(workspace_id, sha256)
     if not target.exists():
         _make_folder(target.parent)
@@ -51,7 +55,7 @@ def get(workspace_id: UUID, sha256: str) -> bytes:
         raise DamagedBlob(
             f"The stored file {sha256} cannot be read: {error.strerror}."
         ) from error
-    if hashlib.sha256(data).hexdigest() != sha256:
+    if name_of(data) != sha256:
         raise DamagedBlob(f"The stored file {sha256} has been changed.")
     return data
 

@@ -90,11 +90,7 @@ def body(entry: Entry) -> dict[str, Any]:
 
 def bodies(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """The bodies in the same order; at most one query, none if they came along."""
-    unread = [
-        entry.pk
-        for entry in entries
-        if not Entry.stored.is_cached(entry)  # type: ignore[attr-defined]
-    ]
+    unread = [entry.pk for entry in entries if not Entry.stored.is_cached(entry)]
     texts = dict(
         EntryBody.objects.filter(entry__in=unread).values_list("entry_id", "text")
         if unread
@@ -202,7 +198,7 @@ def _move_head(conversation_id: UUID, count: int) -> tuple[int, str]:
     key = Conversation._meta.pk.get_db_prep_value(conversation_id, connection)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"UPDATE {table} SET head_seq = head_seq + %s WHERE id = %s"
+            f"UPDATE {table} SET head_seq = head_seq + %s WHERE id = %s"  # noqa: S608 - its own table's name
             " RETURNING head_seq, head_digest",
             [count, key],
         )
@@ -214,12 +210,12 @@ def _move_head(conversation_id: UUID, count: int) -> tuple[int, str]:
 
 
 def _insert(
-    conversation_id: UUID, sealed: Iterable[Sealed], seq: int, digest: str
+    conversation_id: UUID, sealed: Iterable[Sealed], first: int, digest: str
 ) -> list[Entry]:
     now = timezone.now()
     made: list[Entry] = []
     stored: list[EntryBody] = []
-    for seq, item in enumerate(sealed, start=seq):  # noqa: B020, PLW2901
+    for seq, item in enumerate(sealed, start=first):
         entry = Entry(
             conversation_id=conversation_id,
             seq=seq,

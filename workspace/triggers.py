@@ -143,7 +143,8 @@ def _sqlite(table: str, action: str, condition: str = "") -> Trigger:
 def _sqlite_replace(table: str, *keys: str) -> Trigger:
     """INSERT OR REPLACE deletes the old row without calling its DELETE trigger."""
     clash = " OR ".join(f"({key})" for key in keys)
-    return _sqlite(table, "INSERT", f"EXISTS (SELECT 1 FROM {table} WHERE {clash})")
+    there = f"EXISTS (SELECT 1 FROM {table} WHERE {clash})"  # noqa: S608 - constants
+    return _sqlite(table, "INSERT", there)
 
 
 SQLITE = [
