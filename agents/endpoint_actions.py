@@ -17,6 +17,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from agents.endpoints import config_of, policy_of
 from agents.errors import ProviderError
@@ -31,6 +32,10 @@ from workspace.models import User, Workspace
 logger = logging.getLogger(__name__)
 
 MOST_MODELS = 200  # of one endpoint
+KEY_STAYS = gettext_lazy(
+    "The address is another server's now. Enter the key again, or tick “Forget the "
+    "key”: the saved one is only sent where it was meant for."
+)
 _KEY = re.compile(r"[!-~]{1,4000}")
 #: What people paste along with the base address.
 _PASTED_PATH = re.compile(r"/(?:chat/completions|completions|messages|models)$")
@@ -81,14 +86,9 @@ def save_endpoint(
     saved = endpoint or Endpoint(workspace=workspace, created_by=by)
     if saved.workspace != workspace or saved.kind == Endpoint.Kind.SIMULATOR:
         raise NotVisible
-    moved = endpoint is not None and _origin(saved.base_url) != _origin(values.base_url)
+    moved = endpoint is not None and is_elsewhere(saved.base_url, values.base_url)
     if moved and saved.secret and not (values.key or values.drop_key):
-        raise BadInput(
-            _(
-                "The address is another server's now. Enter the key again, or tick "
-                "“Forget the key”: the saved one is only sent where it was meant for."
-            )
-        )
+        raise BadInput(str(KEY_STAYS))
     _apply(values, saved, vouched=_vouched(by, values, saved, moved=moved))
     _refuse_private(saved)
     with transaction.atomic():
@@ -133,9 +133,12 @@ def _base_url(values: EndpointValues) -> str:
     return url
 
 
-def _origin(url: str) -> object:
-    """Scheme, host and port; None for no address at all."""
-    return parse_target(url) if url else None
+def is_elsewhere(old: str, new: str) -> bool:
+    """Whether two addresses differ in scheme, host or port."""
+    try:
+        return parse_target(old) != parse_target(new)
+    except AddressRefused:
+        return True
 
 
 def _vouched(by: User, values: EndpointValues, saved: Endpoint, *, moved: bool) -> bool:

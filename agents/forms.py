@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
@@ -12,6 +12,11 @@ from agents.endpoints import offered_models
 from agents.models import Agent, Endpoint, LanguageModel
 from agents.settings_actions import AgentValues
 from workspace.models import Workspace
+
+if TYPE_CHECKING:
+    ChoiceOfModel = forms.ModelChoiceField[LanguageModel]
+else:
+    ChoiceOfModel = forms.ModelChoiceField
 
 KINDS = (
     (Endpoint.Kind.CHAT_COMPLETIONS, _("OpenAI-compatible (Chat Completions)")),
@@ -75,7 +80,8 @@ class EndpointForm(forms.Form):
         is_staff: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(*args, initial=_initial_endpoint(endpoint), **kwargs)
+        kwargs["initial"] = _initial_endpoint(endpoint)
+        super().__init__(*args, **kwargs)
         if not is_staff:
             del self.fields["allow_private"]
         if endpoint and endpoint.secret:
@@ -145,6 +151,13 @@ class LanguageModelForm(forms.Form):
         return ModelValues(**self.cleaned_data)
 
 
+class ModelChoice(ChoiceOfModel):
+    """Says whose a model is: two endpoints may offer the same name."""
+
+    def label_from_instance(self, obj: LanguageModel) -> str:
+        return f"{obj.name} ({obj.endpoint.name})"
+
+
 class AgentForm(forms.Form):
     """Who an agent is, which model thinks for it, and how long it may work."""
 
@@ -172,7 +185,7 @@ class AgentForm(forms.Form):
             "count in every request. Takes effect in new conversations."
         ),
     )
-    language_model = forms.ModelChoiceField(
+    language_model = ModelChoice(
         label=_("Model"),
         queryset=LanguageModel.objects.none(),
         required=False,
@@ -217,19 +230,13 @@ class AgentForm(forms.Form):
             kwargs["initial"] = {name: getattr(agent, name) for name in names}
         super().__init__(*args, **kwargs)
         choice = self.fields["language_model"]
-        assert isinstance(choice, forms.ModelChoiceField)
+        assert isinstance(choice, ModelChoice)
         choice.queryset = offered_models(workspace)
-        choice.label_from_instance = label_of  # type: ignore[method-assign]
         if agent:
             self.fields["name"].disabled = True
 
     def values(self) -> AgentValues:
         return AgentValues(**self.cleaned_data)
-
-
-def label_of(model: LanguageModel) -> str:
-    """The model and whose it is: two endpoints may offer the same name."""
-    return f"{model.name} ({model.endpoint.name})"
 
 
 class PermissionsForm(forms.Form):
@@ -259,8 +266,10 @@ class PermissionsForm(forms.Form):
 
     def __init__(self, *args: Any, workspace: Workspace, **kwargs: Any) -> None:
         rules = workspace.permission_rules
-        initial = {name: "\n".join(rules.get(name, ())) for name in self.base_fields}
-        super().__init__(*args, initial=initial, **kwargs)
+        kwargs["initial"] = {
+            name: "\n".join(rules.get(name, ())) for name in self.base_fields
+        }
+        super().__init__(*args, **kwargs)
 
     def values(self) -> dict[str, list[str]]:
         return {name: text.splitlines() for name, text in self.cleaned_data.items()}

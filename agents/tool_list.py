@@ -1,0 +1,120 @@
+"""Every registered tool, with what becomes of it and what its declaration costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.context.startup import canonical, declaration
+from agents.context.tokens import count
+from agents.models import Agent
+from agents.permissions import whole_tool_denials
+from agents.surface.policy import Surface, surface_for
+from agents.tools.base import Tool
+from agents.tools.registry import BUILTIN, present
+from workspace import transcript
+from workspace.models import Conversation, Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One tool. `schema_tokens` is what it costs in every request that declares it.
+
+    `state` is active, denied or absent; `reason` says why. `loaded` is a deferred tool
+    that the conversation's requests declare.
+    """
+
+    name: str
+    group: str
+    category: str
+    tag: str
+    state: str
+    source: str
+    server: str
+    description: str
+    reason: str
+    deferred: bool
+    loaded: bool
+    schema_tokens: int
+
+    def as_json(self) -> dict[str, str | bool | int]:
+        return {
+            "name": self.name,
+            "group": self.group,
+            "category": self.category,
+            "permissionTag": self.tag,
+            "state": self.state,
+            "source": self.source,
+            "server": self.server,
+            "description": self.description,
+            "reason": self.reason,
+            "deferred": self.deferred,
+            "loaded": self.loaded,
+            "schemaTokens": self.schema_tokens,
+        }
+
+
+def list_tools(
+    agent: Agent | None = None, conversation: Conversation | None = None
+) -> list[Listed]:
+    """By name: as the server has them, or as an agent or a conversation sees them.
+
+    No query without an agent and a conversation; no model call ever.
+    """
+    tools, absent = present()
+    seen_by = conversation or agent
+    rules = seen_by.workspace.permission_rules if seen_by else {}
+    surface = surface_for(tools, absent, whole_tool_denials(rules))
+    declared = declared_names(conversation) if conversation else None
+    return listed(BUILTIN, surface, declared)
+
+
+def listed(
+    tools: Sequence[Tool], surface: Surface, declared: frozenset[str] | None = None
+) -> list[Listed]:
+    """The rows for a surface; `declared` are a conversation's tools, None without one."""
+    rows = [_row(tool, surface, declared) for tool in tools]
+    return sorted(rows, key=lambda row: row.name)
+
+
+def declared_names(conversation: Conversation) -> frozenset[str]:
+    """What its requests declare: the tools of its latest surface. One or two queries."""
+    entry = (
+        conversation.entries.filter(kind=Entry.Kind.SURFACE)
+        .select_related("stored")
+        .order_by("-seq")
+        .first()
+    )
+    body: Mapping[str, Sequence[Mapping[str, str]]] = (
+        transcript.body(entry) if entry else {}
+    )
+    return frozenset(tool["name"] for tool in body.get("tools", ()))
+
+
+def _row(tool: Tool, surface: Surface, declared: frozenset[str] | None) -> Listed:
+    deferred = tool.name in surface.deferred
+    state = _state(tool.name, surface)
+    reason = surface.reasons.get(tool.name, "")
+    if state == "active" and not deferred and declared and tool.name not in declared:
+        reason = "not declared in this conversation, which began without it"
+    server = tool.source.removeprefix("mcp:") if tool.source != "builtin" else ""
+    return Listed(
+        name=tool.name,
+        group=tool.group,
+        category=tool.source if server else tool.group,
+        tag=tool.tag,
+        state=state,
+        source=tool.source,
+        server=server,
+        description=tool.description,
+        reason=reason,
+        deferred=deferred,
+        loaded=deferred and tool.name in (declared or ()),
+        schema_tokens=count(canonical(declaration(tool))),
+    )
+
+
+def _state(name: str, surface: Surface) -> str:
+    if name in surface.absent:
+        return "absent"
+    return "denied" if name in surface.denied else "active"
