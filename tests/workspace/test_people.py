@@ -30,7 +30,10 @@ def stranger(owner):
         role="viewer",
     ).token
     member = accounts.join(
-        token=token, username="stranger", password=PASSWORD, email="stranger@example.org"
+        token=token,
+        username="stranger",
+        password=PASSWORD,
+        email="stranger@example.org",
     )
     people.remove_member(member=member, by=owner)
     return member.user
@@ -197,9 +200,7 @@ def test_an_admin_makes_no_owner_by_invitation_or_by_role(
         people.invite(workspace=workspace, by=admin, role="owner")
     for target in (member, admin):
         with pytest.raises(NotAllowed, match="Only an owner"):
-            people.change_role(
-                member=place(target, workspace), role="owner", by=admin
-            )
+            people.change_role(member=place(target, workspace), role="owner", by=admin)
     assert role_of(admin, workspace) == "admin"
 
 
@@ -338,12 +339,20 @@ def test_raising_somebody_closes_nothing(
 
 def test_general_settings_are_for_admins_and_know_time_zones(workspace, admin, member):
     changed = people.update_workspace(
-        workspace=workspace, by=admin, name="Harbour", time_zone="Asia/Seoul", network=True
+        workspace=workspace,
+        by=admin,
+        name="Harbour",
+        time_zone="Asia/Seoul",
+        network=True,
     )
     assert Workspace.objects.get(pk=changed.pk).time_zone == "Asia/Seoul"
     with pytest.raises(BadInput, match="'Mars/Base'"):
         people.update_workspace(
-            workspace=workspace, by=admin, name="x", time_zone="Mars/Base", network=False
+            workspace=workspace,
+            by=admin,
+            name="x",
+            time_zone="Mars/Base",
+            network=False,
         )
     with pytest.raises(NotAllowed):
         people.update_workspace(
