@@ -1,0 +1,68 @@
+"""What the simulator answers when nobody wrote a script.
+
+It follows rules, reads the real results and quotes them, so that a newcomer sees every
+mechanism at work. It never pretends to be a language model.
+"""
+
+from __future__ import annotations
+
+import re
+
+from agents.simulator.conversation import Conversation, Said
+from agents.simulator.faults import without_markers
+from agents.simulator.intents import as_call, in_parallel, intents
+from agents.simulator.steps import Call, Step
+from agents.simulator.telling import Telling, report
+
+_GREETING = re.compile(
+    r"^\W*(?:hi|hello|hey|good (?:morning|evening|afternoon)|thanks?(?: you)?"
+    r"|안녕\w*|반가\w*|고마\w*|감사\w*)\b|\bsay hi\b",
+    re.IGNORECASE,
+)
+_HANGUL = re.compile(r"[\uac00-\ud7a3]")
+
+
+def tour_step(conversation: Conversation) -> Step:
+    """The next answer: a call that is still to be made, or the report on all of them."""
+    asked, since = _task(conversation.messages)
+    telling = Telling(is_korean=bool(_HANGUL.search(asked)))
+    wanted = intents(asked, conversation.tools)
+    plan = [intent for intent in wanted if intent.tool in conversation.tools]
+    missing = [
+        intent.tool for intent in wanted if intent.tool not in conversation.tools
+    ]
+    made = [call for said in since for call in said.calls]
+    left = plan[len(made) :]
+    if left:
+        now = left if in_parallel(asked) else left[:1]
+        return Step(text=telling.announce(now), calls=tuple(map(as_call, now)))
+    if made:
+        return Step(text=report(telling, _with_results(made, since), missing))
+    return Step(text=_plain_answer(telling, asked, missing))
+
+
+def _task(messages: tuple[Said, ...]) -> tuple[str, list[Said]]:
+    """What people asked since the last finished answer, and all that was said since."""
+    start = 0
+    for number, said in enumerate(messages):
+        if said.role == "assistant" and not said.calls:
+            start = number + 1
+    since = list(messages[start:])
+    asked = [s.text for s in since if s.role == "user" and not _is_notice(s.text)]
+    return without_markers("\n".join(asked)), since
+
+
+def _is_notice(text: str) -> bool:
+    """Whether the workspace, not a person, says this."""
+    return text.lstrip().startswith(("<", "[")) and not text.lstrip().startswith("[[")
+
+
+def _with_results(calls: list[Call], since: list[Said]) -> list[tuple[Call, str]]:
+    results = {said.call_id: said.text for said in since if said.role == "tool"}
+    return [(call, results.get(call.call_id, "")) for call in calls]
+
+
+def _plain_answer(telling: Telling, asked: str, missing: list[str]) -> str:
+    if missing:
+        return telling.cannot(missing)
+    return telling.greeting() if _GREETING.search(asked) else telling.help()
