@@ -189,7 +189,6 @@ class _Answer:
     def __init__(self) -> None:
         self.finish = ""
         self.is_done = False
-        self._has_choice = False
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[_Call] = []
@@ -203,7 +202,6 @@ class _Answer:
         if not choices or not isinstance(choices[0], dict):
             return
         choice = choices[0]
-        self._has_choice = True
         said = choice.get("delta") or choice.get("message") or {}
         if choice.get("finish_reason"):
             self.finish = str(choice["finish_reason"])
@@ -244,7 +242,8 @@ class _Answer:
 
     def complete(self, name: str) -> Completion:
         """The answer; raises if the stream ended before it did."""
-        if not self._has_choice:
+        is_empty = not (self._text or self._calls or self._reasoning)
+        if not self.finish and self.is_done and is_empty:
             raise ProviderUnavailable(f"{name} sent no answer.")
         if not (self.finish or self.is_done):
             raise ProviderUnavailable(
