@@ -48,6 +48,7 @@ def install(connection: BaseDatabaseWrapper) -> list[str]:
     lacking = missing(connection)
     if not lacking:
         return []
+    _settle(connection)
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             for statement in POSTGRESQL_FUNCTIONS.values():
@@ -67,6 +68,7 @@ def install(connection: BaseDatabaseWrapper) -> list[str]:
 def drop(connection: BaseDatabaseWrapper) -> None:
     """Remove them all: for tests that flush, and while SQLite rebuilds a table."""
     tables = _tables(connection)
+    _settle(connection)
     with connection.cursor() as cursor:
         for trigger in _triggers(connection):
             if trigger.table in tables:
@@ -102,6 +104,12 @@ def damage(connection: BaseDatabaseWrapper) -> list[str]:
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA integrity_check(10)")
         return [line for (line,) in cursor.fetchall() if line != "ok"]
+
+
+def _settle(connection: BaseDatabaseWrapper) -> None:
+    """PostgreSQL alters no table whose foreign keys are still to be checked."""
+    if connection.vendor == "postgresql":
+        connection.check_constraints()
 
 
 def _tables(connection: BaseDatabaseWrapper) -> set[str]:
@@ -192,11 +200,14 @@ def _function(name: str, source: str) -> str:
 RAISE = f"RAISE EXCEPTION USING ERRCODE = '23000', MESSAGE = '{REFUSAL}';"
 REFUSE = "transcript_refuses"
 REFUSE_UNLESS_REDACTED = "transcript_refuses_unless_redacted"
+# PostgreSQL reads no JSON with an escaped NUL; an escaped backslash may stand before
+# "u0000", so those go first. The seqs hold neither.
+PLAIN = r"replace(replace(words.text, '\\', ''), '\u0000', '')"
 SOURCES = {
     REFUSE: f" BEGIN {RAISE} END ",
     REFUSE_UNLESS_REDACTED: f" BEGIN IF {SHREDS} AND "
     + NAMED.format(
-        names="json_array_elements_text(words.text::json -> 'entries')",
+        names=f"json_array_elements_text({PLAIN}::json -> 'entries')",
         seq="named.seq::text",
     )
     + f" THEN RETURN NEW; END IF; {RAISE} END ",
