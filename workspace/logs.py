@@ -20,3 +20,11 @@ class JSONFormatter(logging.Formatter):
         if record.exc_info:
             line["trace"] = record.exc_text or self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
+
+
+class QuietProbes(logging.Filter):
+    """Drops what is logged about probes: they ask often, and before all is ready."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        request = getattr(record, "request", None)
+        return getattr(request, "path", "") != "/healthz"

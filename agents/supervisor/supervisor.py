@@ -128,8 +128,8 @@ class Supervisor:
         while not answers(broker_socket(settings.VAR_DIR)):
             if not broker.running or time.monotonic() > deadline:
                 raise CannotStart(
-                    "The embedded Valkey did not start; its message stands above. "
-                    "Set REDIS_URL to use another server."
+                    "The embedded Valkey did not start; valkey.log beside its socket "
+                    "says why. Set REDIS_URL to use another server."
                 )
             time.sleep(0.005)
 

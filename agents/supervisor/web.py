@@ -18,8 +18,12 @@ FIRST_DESCRIPTOR = 3
 def adopt(descriptor: int, family: str) -> str:
     """Twisted's description of an inherited, listening socket."""
     os.dup2(descriptor, FIRST_DESCRIPTOR)
-    os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
-    return f"systemd:domain={family}:index=0"
+    os.environ |= {
+        "LISTEN_PID": str(os.getpid()),
+        "LISTEN_FDS": "1",
+        "LISTEN_FDNAMES": "web",
+    }
+    return f"systemd:domain={family}:name=web"
 
 
 def main() -> None:
