@@ -48,5 +48,5 @@ class RunSocket(Socket):
 
 
 routes: list[URLPattern] = [
-    path("ws/runs/<uuid:run_id>/", RunSocket.as_asgi()),  # type: ignore[arg-type]
+    path("ws/runs/<uuid:run_id>/", RunSocket.as_asgi()),
 ]

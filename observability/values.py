@@ -44,8 +44,7 @@ def fit_data(data: Mapping[str, Any]) -> dict[str, Any]:
     Strings that make it too large are cut, the longest first; a marker in their place
     names their size and digest.
     """
-    fitted = redact_data(plain(data))
-    assert isinstance(fitted, dict), "plain() keeps a mapping a mapping"
+    fitted: dict[str, Any] = redact_data(plain(data))
     for limit in (4096, 1024, 256, 64):
         if size(fitted) <= MOST_DATA:
             return fitted

@@ -16,7 +16,7 @@ DASH = "–"
 
 def number(value: float | Decimal, places: int) -> str:
     """Rounded; `number_format` alone would cut digits off."""
-    return number_format(round(value, places), decimal_pos=places)
+    return number_format(f"{value:.{places}f}", decimal_pos=places)
 
 
 @register.filter

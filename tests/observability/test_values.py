@@ -9,7 +9,7 @@ from decimal import Decimal
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from observability.values import MOST_DATA, MOST_RAW, fit_data, fit_text, size
@@ -23,6 +23,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.text(), json_values, max_size=20))
 def test_whatever_an_event_holds_fits_and_can_be_stored(data):
     fitted = fit_data(data)
