@@ -12,11 +12,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from agents import endpoints
+from agents.errors import ProviderError
 from agents.models import Agent, Endpoint, ModelCall, Run, Wait
 from agents.queries import TurnFigures
 from workspace.access import ABILITIES, at_least
 from workspace.diffs import Row, rows_of
-from workspace.errors import ActionError, NotVisible
 from workspace.models import Conversation, Membership, User
 from workspace.thread import main_argument, pretty
 
@@ -39,6 +39,29 @@ class Header:
         return min(100, round(100 * self.tokens / self.window)) if self.window else 0
 
     @property
+    def tokens_short(self) -> str:
+        return short(self.tokens)
+
+    @property
+    def window_short(self) -> str:
+        return short(self.window)
+
+    @property
+    def cost_text(self) -> str:
+        return "" if self.cost is None else money(self.cost)
+
+    @property
+    def explained(self) -> str:
+        return _(
+            "Context: the last request had %(tokens)s tokens, %(percent)d %% of the "
+            "%(window)s that this model takes."
+        ) % {
+            "tokens": number_format(self.tokens, force_grouping=True),
+            "percent": self.percent,
+            "window": number_format(self.window, force_grouping=True),
+        }
+
+    @property
     def step(self) -> int:
         """The percentage in steps of five, for a style without inline widths."""
         return 5 * round(self.percent / 5)
@@ -55,9 +78,9 @@ def header_of(conversation: Conversation) -> Header:
     tokens = _last_request(conversation)
     try:
         if agent is None:
-            raise NotVisible(_("This conversation's agent is gone."))
+            raise ProviderError(_("This conversation's agent is gone."))
         chosen = endpoints.choose(conversation, agent)
-    except ActionError as error:
+    except ProviderError as error:
         return Header(title, "", "", False, tokens, 0, cost, error.message)
     return Header(
         agent_title=title,

@@ -1,0 +1,129 @@
+"""What the chat page's templates ask: icons, Markdown, sizes and times in words."""
+
+from __future__ import annotations
+
+import zlib
+
+from django import template
+from django.templatetags.static import static
+from django.utils.formats import number_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from workspace import markdown as md
+from workspace.models import ApprovalLevel, Workspace
+from workspace.thread import Card
+
+register = template.Library()
+
+#: The icon of a tool by the first part of its name that is known.
+TOOL_ICONS = {
+    "shell": "terminal",
+    "execute_code": "code",
+    "read_file": "file",
+    "write_file": "edit",
+    "edit_file": "edit",
+    "list_dir": "files",
+    "glob": "search",
+    "grep": "search",
+    "tool_search": "search",
+    "ask_user": "question",
+    "todo_write": "list",
+    "git": "branch",
+    "web": "globe",
+    "delegate": "spark",
+}
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """A drawing beside a text or a label, which says what it means."""
+    return format_html(
+        '<svg class="icon" aria-hidden="true" focusable="false">'
+        '<use href="{}#{}"></use></svg>',
+        static("img/icons.svg"),
+        name,
+    )
+
+
+@register.filter
+def tool_icon(name: str) -> str:
+    return next(
+        (found for start, found in TOOL_ICONS.items() if name.startswith(start)),
+        "settings",
+    )
+
+
+@register.filter
+def markdown(text: str) -> SafeString:
+    """Sanitised HTML."""
+    return mark_safe(md.render(text))  # noqa: S308 - cleaned by nh3
+
+
+@register.filter
+def initials(name: str) -> str:
+    """One or two letters that stand for a name."""
+    words = name.split()
+    if len(words) > 1 and words[0].isascii():
+        return (words[0][:1] + words[1][:1]).upper()
+    return name[:1].upper() or "?"
+
+
+@register.filter
+def hue(name: object) -> int:
+    """One of eight colours, always the same for the same name."""
+    return zlib.crc32(str(name).encode()) % 8
+
+
+@register.filter
+def duration(milliseconds: int | None) -> str:
+    """0.2 s, 12 s, 3 min."""
+    if milliseconds is None:
+        return ""
+    seconds = milliseconds / 1000
+    if seconds < 10:
+        return _("%(n)s s") % {"n": number_format(seconds, 1)}
+    if seconds < 120:
+        return _("%(n)s s") % {"n": number_format(seconds, 0)}
+    return _("%(n)s min") % {"n": number_format(seconds / 60, 0)}
+
+
+@register.filter
+def result_size(card: Card) -> str:
+    """How much came back, in the unit that fits."""
+    if card.state in ("running", "lost") or not card.output:
+        return ""
+    lines = card.meta.get("lines")
+    count = lines if isinstance(lines, int) else card.lines
+    return ngettext("%(n)s line", "%(n)s lines", count) % {
+        "n": number_format(count, force_grouping=True)
+    }
+
+
+@register.filter
+def level_label(value: str) -> str:
+    """The short name of an approval level."""
+    return {
+        ApprovalLevel.PLAN.value: _("Plan"),
+        ApprovalLevel.ACCEPT.value: _("Accept"),
+        ApprovalLevel.AUTO.value: _("Auto"),
+    }.get(value, value)
+
+
+@register.filter
+def level_help(value: str) -> str:
+    """What an approval level lets happen without asking."""
+    return {
+        ApprovalLevel.PLAN.value: _("Plan: the agent only reads."),
+        ApprovalLevel.ACCEPT.value: _("Accept: it changes files, and asks for the rest."),
+        ApprovalLevel.AUTO.value: _("Auto: it asks only before it changes settings."),
+    }.get(value, value)
+
+
+@register.simple_tag(takes_context=True)
+def current_workspace(context: template.Context) -> Workspace | None:
+    """The workspace of this page, wherever its view put it."""
+    found = context.get("workspace")
+    return found if isinstance(found, Workspace) else None
