@@ -12,7 +12,7 @@ import logging
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -21,6 +21,8 @@ MARK = "[redacted]"
 # Shorter values would blank out ordinary words.
 LEAST_SECRET = 8  # characters
 MOST_SECRETS = 2000
+# Nothing shorter has the shape of a secret: `://u:p@`.
+LEAST_SHAPE = 7
 
 _NAMES = (
     r"password|passwd|passphrase|pwd|secret|token|api[-_ ]?key|access[-_]?key|"
@@ -28,18 +30,6 @@ _NAMES = (
     r"authorization|x-goog-api-key"
 )
 _NAMED = rf"((?:{_NAMES})\\*[\"']?\s{{0,4}}(?:=>|[:=])\s{{0,4}})"
-_NAME_HINTS = [
-    "passw",
-    "passphrase",
-    "pwd",
-    "secret",
-    "token",
-    "api",
-    "key",
-    "credential",
-    "sessionid",
-    "authorization",
-]
 _KEY_STARTS = (
     r"sk-[\w-]{16,}|[sr]k_(?:live|test)_\w{10,}|whsec_\w{16,}|"
     r"gh[oprsu]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|"
@@ -47,82 +37,71 @@ _KEY_STARTS = (
     r"hf_\w{20,}|gsk_\w{20,}|npm_\w{30,}|pypi-[\w-]{30,}|dop_v1_\w{40,}|"
     r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"
 )
-_KEY_HINTS = [
-    "sk-",
-    "k_live_",
-    "k_test_",
-    "whsec_",
-    "gho_",
-    "ghp_",
-    "ghr_",
-    "ghs_",
-    "ghu_",
-    "github_pat_",
-    "glpat-",
-    "xox",
-    "akia",
-    "asia",
-    "aiza",
-    "hf_",
-    "gsk_",
-    "npm_",
-    "pypi-",
-    "dop_v1_",
-    "eyj",
-]
 
 
 class _Shape(NamedTuple):
-    """How a kind of secret looks, and words of which it has at least one."""
+    """How a kind of secret looks; `hint` finds at once, in lower case, that none is."""
 
-    hints: Sequence[str]
+    hint: re.Pattern[str]
     pattern: re.Pattern[str]
     replacement: str
 
 
-def _shape(hints: Sequence[str], pattern: str, replacement: str) -> _Shape:
-    return _Shape(hints, re.compile(pattern, re.IGNORECASE | re.DOTALL), replacement)
+def _shape(hint: str, pattern: str, replacement: str) -> _Shape:
+    flags = re.IGNORECASE | re.DOTALL
+    return _Shape(re.compile(hint), re.compile(pattern, flags), replacement)
+
+
+# Without IGNORECASE an alternation of plain words is searched ten times as fast.
+_NAME_HINT = (
+    r"(?:passw|passphrase|pwd|secret|token|key|credential|sessionid|authorization)"
+    r"\w{0,4}\\*[\"']?\s{0,4}[:=]"
+)
+_KEY_HINT = (
+    r"sk-|k_live_|k_test_|whsec_|gh[oprsu]_|github_pat_|glpat-|xox|akia|asia|aiza|"
+    r"hf_|gsk_|npm_|pypi-|dop_v1_|eyj"
+)
 
 
 # No pattern starts with an open repetition: each is linear in the text's length.
 _SHAPES = (
     # A key block whose end was cut off is a secret to the end of the text.
     _shape(
-        ["private key-----"],
+        "private key-----",
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----.*?"
         r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)",
         MARK,
     ),
     _shape(
-        ["bearer", "basic", "digest"],
+        "bearer|basic|digest",
         r"\b(bearer|basic|digest)(\s+)[\w.~+/=:-]{8,}",
         rf"\1\2{MARK}",
     ),
     _shape(
-        ["cookie"],
+        "cookie",
         r"\b((?:set-)?cookie\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)[^\r\n\"'\\]{6,}",
         rf"\1{MARK}",
     ),
     # To the last @ before the path: passwords may hold one.
     _shape(
-        ["://"],
+        "://",
         r"(://[^\s/:@\"'<>]{0,200}:)[^\s/\"'<>]{1,400}@",
         rf"\1{MARK}@",
     ),
-    _Shape(_KEY_HINTS, re.compile(rf"\b(?:{_KEY_STARTS})"), MARK),
+    _Shape(re.compile(_KEY_HINT), re.compile(rf"\b(?:{_KEY_STARTS})"), MARK),
     _shape(
-        _NAME_HINTS,
+        _NAME_HINT,
         _NAMED + r"(\\*[\"'])((?:(?!\2)[^\r\n]){4,4000}?)(?=\2)",
         rf"\1\2{MARK}",
     ),
     _shape(
-        _NAME_HINTS,
+        _NAME_HINT,
         _NAMED + r"(?!\[redacted\])(?!(?:bearer|basic|digest|true|false|null|none)\b)"
         r"[^\s\"'\\,;&)}\]]{6,}",
         rf"\1{MARK}",
     ),
     _shape(
-        ["-p", "-t", "-a", "-s"],
+        "-[ptas]",
         r"((?:^|\s)--?(?:password|token|api-?key|secret)[ =])[^\s\"']{4,}",
         rf"\1{MARK}",
     ),
@@ -170,9 +149,11 @@ def redact(text: str) -> str:
     """The text with everything that is or looks like a secret replaced."""
     if known := _known_pattern:
         text = known.sub(MARK, text)
+    if len(text) < LEAST_SHAPE:
+        return text
     lowered = text.lower()
-    for hints, pattern, replacement in _SHAPES:
-        if any(hint in lowered for hint in hints):
+    for hint, pattern, replacement in _SHAPES:
+        if hint.search(lowered):
             text = pattern.sub(replacement, text)
     return text
 
