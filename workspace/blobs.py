@@ -25,6 +25,10 @@ class DamagedBlob(TranscriptError):
     """A stored file is gone, or its content is no longer what its name says."""
 
 
+class StoreFailed(TranscriptError):
+    """The bytes could not be kept; nothing was stored. Names the system's reason."""
+
+
 def path(workspace_id: UUID, sha256: str) -> Path:
     """Where these bytes lie, or would lie."""
     if not DIGEST.fullmatch(sha256):
@@ -38,12 +42,21 @@ def name_of(data: bytes) -> str:
 
 
 def put(workspace_id: UUID, data: bytes) -> str:
-    """Keep the bytes, once and for all processes; returns their SHA-256."""
+    """Keep the bytes, once and for all processes; returns their SHA-256.
+
+    Raises StoreFailed when the disk is full or cannot be written.
+    """
     sha256 = name_of(data)
     target = path(workspace_id, sha256)
-    if not target.exists():
-        _make_folder(target.parent)
-        _write(target, data)
+    try:
+        if not target.exists():
+            _make_folder(target.parent)
+            _write(target, data)
+    except OSError as error:
+        raise StoreFailed(
+            f"{len(data)} bytes could not be stored below {str(settings.VAR_DIR)!r}: "
+            f"{error.strerror}. Free some space or repair the folder, then try again."
+        ) from error
     return sha256
 
 

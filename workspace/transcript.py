@@ -170,7 +170,7 @@ def link_of(entry: Entry) -> Link:
 
 
 def _seal(conversation_id: UUID, draft: Draft) -> Sealed:
-    if draft.turn is not None and draft.turn.conversation_id != conversation_id:
+    if draft.turn and str(draft.turn.conversation_id) != str(conversation_id):
         raise ValueError(f"{draft.turn} belongs to another conversation.")
     text = canonical(draft.body)
     data = text.encode()

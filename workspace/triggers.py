@@ -103,7 +103,12 @@ def damage(connection: BaseDatabaseWrapper) -> list[str]:
         return []
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA integrity_check(10)")
-        return [line for (line,) in cursor.fetchall() if line != "ok"]
+        found = [line for (line,) in cursor.fetchall() if line != "ok"]
+        cursor.execute("PRAGMA foreign_key_check")
+        return found + [
+            f"row {row} of {table} names a row of {parent} that is not there"
+            for table, row, parent, _ in cursor.fetchmany(10)
+        ]
 
 
 def _settle(connection: BaseDatabaseWrapper) -> None:

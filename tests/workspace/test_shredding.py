@@ -191,6 +191,15 @@ def test_blobs_are_kept_once_and_per_workspace(workspace, var_dir):
     assert list(var_dir.rglob(".new-*")) == []
 
 
+def test_a_store_that_cannot_be_written_says_so_and_appends_nothing(
+    conversation, var_dir
+):
+    (var_dir / "blobs").write_text("a file where the folder should be")
+    with pytest.raises(blobs.StoreFailed, match=r"100011 bytes could not be stored"):
+        append(conversation.pk, note("x" * 100_000))
+    assert verify(conversation) == 3
+
+
 def test_a_shredded_blob_can_be_stored_again(workspace):
     first = blobs.record(workspace.pk, b"same", "text/plain")
     Blob.objects.filter(pk=first.pk).update(shredded_at=first.created_at)
