@@ -36,7 +36,7 @@ SETUP_HOURS = 24
 INVITATION_KEY = "invitation_token"
 
 
-class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
+class AccountAdapter(DefaultAccountAdapter):
     """allauth's questions, answered for this product."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:

@@ -11,6 +11,7 @@ import secrets
 import unicodedata
 from dataclasses import dataclass
 from datetime import timedelta
+from uuid import UUID
 from zoneinfo import available_timezones
 
 from django.core.exceptions import ValidationError
@@ -307,7 +308,7 @@ def token_digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-def close_sockets(user_id: object) -> None:
+def close_sockets(user_id: UUID) -> None:
     """Once this is committed; a socket reconnects to what it may still see."""
     live.push_on_commit(
         live.user_group(user_id), {"type": "access.revoked", "user": str(user_id)}
