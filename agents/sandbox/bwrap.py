@@ -4,6 +4,8 @@ Only /usr and its siblings, a generated /etc, a private /tmp and the workspace's
 are there. The namespaces are new, the network too: nothing leads out of it.
 """
 
+# ruff: noqa: S108 - these folders are the sandbox's own, not the machine's
+
 from __future__ import annotations
 
 import functools
@@ -48,7 +50,10 @@ _ETC = {
 }
 # Links that /usr/bin/awk and the like go through, and the linker's index.
 _ETC_BOUND = ("/etc/alternatives", "/etc/ld.so.cache")
-_NAMESPACES = (
+# /proc too: to a server that runs as root, most of the kernel's settings in /proc/sys
+# would be writable from inside, whatever the uid there and without any capability.
+_SEALED = ("/dev", "/proc", "/")
+_NAMESPACES = (  # noqa: SIM905 - as it is typed in a shell
     "--unshare-all --unshare-user --uid 1000 --gid 1000 --disable-userns "
     "--cap-drop ALL --new-session --die-with-parent --clearenv --hostname tallyroom"
 ).split()
@@ -146,7 +151,9 @@ def arguments(
         line += ["--perms", "0444", "--file", str(descriptors[-1]), f"/etc/{name}"]
     bind = "--ro-bind" if mount.read_only else "--bind"
     line += [bind, os.fspath(mount.root), HOME]
-    line += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", cwd]
+    for folder in _SEALED:
+        line += ["--remount-ro", folder]
+    line += ["--chdir", cwd]
     for name, value in environment.items():
         line += ["--setenv", name, value]
     return [*line, "--seccomp", str(filter_fd)], descriptors

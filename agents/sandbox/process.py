@@ -14,11 +14,14 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from agents.sandbox import watch
 from agents.sandbox.limits import Limits, Outcome
 
 _TICK = 0.25  # seconds between looks at memory, processes, disk and clock
+_GLANCE = 0.05  # seconds between glances at how many tasks there are
+_NICE = 19  # the server goes first, its watcher too
 _PROGRESS_EVERY = 0.1  # seconds; output in between is told together
 _PROGRESS_SIZE = 16_000  # bytes told at once; older ones are only in the result
 _START_TIMEOUT = 20.0  # seconds until bubblewrap has built the view
@@ -44,10 +47,15 @@ class Progress:
             self._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
         text = self._waiting + self._decoders[stream].decode(data)
         self._waiting = text[-_PROGRESS_SIZE:]
-        self.flush(time.monotonic() - self._told_at >= _PROGRESS_EVERY)
+        self.tick()
 
-    def flush(self, due: bool = True) -> None:
-        if due and self._waiting:
+    def tick(self) -> None:
+        """Tell what waits, unless something was told just now."""
+        if time.monotonic() - self._told_at >= _PROGRESS_EVERY:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._waiting:
             self.tell(self._waiting)
             self._waiting, self._told_at = "", time.monotonic()
 
@@ -85,17 +93,19 @@ class Command:
         self.reason = ("", "")
         self.watched = process.pid
         self._handle = -1
+        self._checked_at = self.started
+        self._tasks = watch.tasks_on_machine()
 
     def watch_over(self, pid: int) -> None:
         """Limit a process that has not begun yet, and everything it will start."""
         self.watched = pid
         with contextlib.suppress(ProcessLookupError):
             self._handle = os.pidfd_open(pid)
+            os.setpriority(os.PRIO_PROCESS, pid, _NICE)
             for kind, value in self.limits.of_process(self.timeout).items():
                 _lower(pid, kind, value)
         with contextlib.suppress(OSError):  # so that memory runs out here first
-            with open(f"/proc/{pid}/oom_score_adj", "w") as file:
-                file.write("1000")
+            Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
 
     def kill(self) -> None:
         """End everything: the first process of a pid namespace takes all with it."""
@@ -138,6 +148,19 @@ class Command:
             handle, self._handle = self._handle, -1
             os.close(handle)
 
+    def glance(self, disk: watch.DiskWatch) -> None:
+        """Check when it is time, and at once when the machine fills with processes.
+
+        The kernel's limit on processes does not hold for a server that runs as root,
+        and a fork bomb leaves no time to be counted a quarter of a second later.
+        """
+        tasks = watch.tasks_on_machine()
+        due = time.monotonic() - self._checked_at >= _TICK
+        if due or tasks > self._tasks + self.limits.processes:
+            self._tasks = tasks
+            self.check(disk)
+            self._checked_at = time.monotonic()
+
     def check(self, disk: watch.DiskWatch) -> None:
         """Cut the command short if it is over a limit."""
         if time.monotonic() - self.started > self.timeout:
@@ -156,28 +179,25 @@ class Command:
     def follow(self, disk: watch.DiskWatch, progress: Progress) -> Captured:
         """Read the output until the command is over."""
         captured = Captured(self.limits.output)
-        next_check, ended_at = time.monotonic() + _TICK, 0.0
+        ended_at = 0.0
         with selectors.DefaultSelector() as selector:
             for name in ("stdout", "stderr"):
-                selector.register(
-                    getattr(self.process, name), selectors.EVENT_READ, name
-                )
+                stream = getattr(self.process, name)
+                selector.register(stream, selectors.EVENT_READ, name)
             while selector.get_map():
-                for key, _ in selector.select(_TICK / 2):
+                for key, _ in selector.select(_GLANCE):
                     if data := os.read(key.fd, _READ):
                         captured.add(key.data, data)
                         progress.add(key.data, data)
                     else:
                         selector.unregister(key.fileobj)
-                progress.flush()
-                now = time.monotonic()
-                if self.process.poll() is not None:
-                    ended_at = ended_at or now
-                    if now - ended_at > _DRAIN:
+                progress.tick()
+                if self.process.poll() is None:
+                    self.glance(disk)
+                else:
+                    ended_at = ended_at or time.monotonic()
+                    if time.monotonic() - ended_at > _DRAIN:
                         break
-                elif now >= next_check:
-                    self.check(disk)
-                    next_check = time.monotonic() + _TICK
         progress.flush()
         return captured
 
@@ -185,9 +205,9 @@ class Command:
         """The exit code; a command may close its output long before it ends."""
         while True:
             try:
-                return self.process.wait(_TICK)
+                return self.process.wait(_GLANCE)
             except subprocess.TimeoutExpired:
-                self.check(disk)
+                self.glance(disk)
 
     def outcome(self, captured: Captured, exit_code: int | None) -> Outcome:
         return Outcome(

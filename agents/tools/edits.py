@@ -68,7 +68,8 @@ def _line_at(text: str, index: int) -> int:
 
 def _lines_of(text: str, old: str) -> str:
     """The first places' line numbers, as words for a sentence."""
-    lines, at = [], text.find(old)
+    lines: list[str] = []
+    at = text.find(old)
     while at >= 0 and len(lines) < 10:
         lines.append(str(_line_at(text, at)))
         at = text.find(old, at + len(old))

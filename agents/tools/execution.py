@@ -10,9 +10,9 @@ from agents import sandbox
 from agents.errors import ToolError
 from agents.sandbox import NO_NETWORK, Outcome, Sandbox, SandboxFailed
 from agents.tools.base import Arguments, Tool, ToolContext, ToolResult
-from agents.tools.paths import Root, as_shell_sees, parse
+from agents.tools.paths import Root, parse
 
-_CODE_FOLDER = "/tmp/code"  # inside the sandbox, in its private memory
+_CODE_FOLDER = "/tmp/code"  # noqa: S108 - inside the sandbox, in its private memory
 _LONGEST_COMMAND = 100_000  # bytes; the kernel takes 131,072 in one argument
 
 

@@ -179,7 +179,8 @@ def glob(ctx: ToolContext, args: Glob) -> ToolResult:
         raise ToolError("pattern is empty; e.g. **/*.py", code="bad_pattern")
     start = parse(args.path)
     walk = Walk(ctx, start)
-    found, more = [], False
+    found: list[str] = []
+    more = False
     for parts in walk.files():
         if matches(segments, parts):
             if len(found) == args.limit:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agents.errors import ToolError
-from agents.sandbox import HOME, is_off
+from agents.sandbox import HOME
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -27,7 +27,7 @@ _MAX_NAMES_SEARCHED = 50_000  # entries looked at for a hard link's other names
 
 #: Never listed or searched: version control, dependencies, caches and build output.
 IGNORED_FOLDERS = frozenset(
-    (
+    (  # noqa: SIM905 - words are easier to read than a list of strings
         ".git .hg .svn .jj node_modules bower_components .venv venv __pycache__ "
         ".mypy_cache .pytest_cache .ruff_cache .tox .nox .gradle .idea .tallyroom "
         "target dist build .next .turbo .cache vendor"
@@ -164,13 +164,17 @@ class Root:
     def _check_names(self, status: os.stat_result, shown: str) -> None:
         """Refuse a file that also has a name outside the root."""
         found = looked_at = 0
-        for folder, folders, files in os.walk(self.folder):
-            looked_at += len(folders) + len(files)
-            found += sum(_is_same(folder, name, status) for name in files)
+        waiting = [os.fspath(self.folder)]
+        while waiting and looked_at <= _MAX_NAMES_SEARCHED:
+            with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    looked_at += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    elif entry.inode() == status.st_ino:
+                        found += _is_same(entry, status)
             if found >= status.st_nlink:
                 return
-            if looked_at > _MAX_NAMES_SEARCHED:
-                break
         raise PathRefused(
             f"{shown!r} is a hard link to a file that may lie outside the workspace. "
             f"Make a copy of it under another name.",
@@ -178,11 +182,8 @@ class Root:
         )
 
 
-def _is_same(folder: str, name: str, status: os.stat_result) -> bool:
-    try:
-        other = os.lstat(os.path.join(folder, name))
-    except OSError:
-        return False
+def _is_same(entry: os.DirEntry[str], status: os.stat_result) -> bool:
+    other = entry.stat(follow_symlinks=False)
     return (other.st_dev, other.st_ino) == (status.st_dev, status.st_ino)
 
 
@@ -281,8 +282,3 @@ def _write_beside(folder: int, name: str, data: bytes, mode: int) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise
-
-
-def as_shell_sees(root: Path) -> str:
-    """Where commands find the root: under its own path when nothing confines them."""
-    return str(root) if is_off() else HOME
