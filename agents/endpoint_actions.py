@@ -276,10 +276,14 @@ def _checked_model(values: ModelValues) -> ModelValues:
         values.price_cache_write,
         values.price_output,
     )
-    if any(price is not None and not 0 <= price < 1_000_000 for price in prices):
+    if not all(price is None or _is_price(price) for price in prices):
         raise BadInput(_("A price is at least 0 US dollars per million tokens."))
     name = one_line(values.name, _("name"), 160)
     return ModelValues(**asdict(values) | {"name": name})
+
+
+def _is_price(price: Decimal) -> bool:
+    return price.is_finite() and 0 <= price < 1_000_000
 
 
 @transaction.atomic

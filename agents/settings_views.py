@@ -283,13 +283,14 @@ def shown(
     request: HttpRequest, workspace: Workspace, template: str, context: dict[str, Any]
 ) -> HttpResponse:
     """The page; 400 when one of its forms was refused."""
-    forms = (value for name, value in context.items() if name.endswith("form"))
-    context |= {
-        "workspace": workspace,
-        "member": require(request.user, workspace, "read"),
-    }
-    failed = any(form.errors for form in forms)
-    return render(request, template, context, status=400 if failed else 200)
+    failed = any(form.errors for name, form in context.items() if name.endswith("form"))
+    member = require(request.user, workspace, "read")
+    return render(
+        request,
+        template,
+        context | {"workspace": workspace, "member": member},
+        status=400 if failed else 200,
+    )
 
 
 def endpoint_page(
