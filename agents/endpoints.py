@@ -82,7 +82,7 @@ def config_of(endpoint: Endpoint) -> EndpointConfig:
 def base_url_of(endpoint: Endpoint) -> str:
     """Where its service is; the simulator's is this server's own."""
     if endpoint.kind == Endpoint.Kind.SIMULATOR:
-        return str(settings.SIMULATOR_URL)
+        return f"{settings.SIMULATOR_URL.rstrip('/').removesuffix('/v1')}/v1"
     return endpoint.base_url
 
 

@@ -207,7 +207,6 @@ if RUN_LEASE_RENEW_SECONDS * 2 > RUN_LEASE_SECONDS:
 # Agents
 SIMULATOR = env.choice("SIMULATOR", "on", options=("on", "off")) == "on"
 # Where the web process serves it; `up` passes the port that it listens on.
-SIMULATOR_URL = env.text("SIMULATOR_URL", "http://127.0.0.1:8000/simulator/v1")
 SIMULATOR_URL = env.text("SIMULATOR_URL", "http://127.0.0.1:8000/simulator")
 SANDBOX = env.choice("SANDBOX", "auto", options=("auto", "off"))
 TOOL_DEFERRAL = env.choice("TOOL_DEFERRAL", "on", options=("on", "off")) == "on"

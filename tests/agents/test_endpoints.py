@@ -52,7 +52,7 @@ def offer(owner, workspace):
 
 
 def test_without_any_model_service_the_simulator_answers(agent, conversation, settings):
-    settings.SIMULATOR_URL = "http://127.0.0.1:4711/simulator/v1"
+    settings.SIMULATOR_URL = "http://127.0.0.1:4711/simulator"
     choice = choose(conversation, agent)
     assert choice.endpoint.kind == Endpoint.Kind.SIMULATOR
     assert (choice.language_model.window, choice.language_model.max_output) == (
