@@ -13,11 +13,19 @@ from django.utils.translation import gettext as _
 from agents import doorbell, events, permissions, runs
 from agents.context.startup import startup_body, surface_body
 from agents.models import Agent, Run, Wait
+from agents.seeding import DEFAULT_AGENT, seed_workspace
 from agents.tools.registry import resolve
 from workspace import access, live, transcript
 from workspace.access import require
 from workspace.actions import conversations
-from workspace.errors import BadInput, Conflict, NotAllowed, NotVisible, TooFast, TooMuch
+from workspace.errors import (
+    BadInput,
+    Conflict,
+    NotAllowed,
+    NotVisible,
+    TooFast,
+    TooMuch,
+)
 from workspace.events import emit
 from workspace.models import (
     ApprovalLevel,
@@ -49,6 +57,8 @@ class Posted:
 
 def agent_of(conversation: Conversation) -> Agent:
     """The conversation's main agent. Raises Conflict when it was removed."""
+    if conversation.agent_name == DEFAULT_AGENT:
+        return seed_workspace(conversation.workspace)
     agent = Agent.objects.filter(
         workspace_id=conversation.workspace_id,
         name=conversation.agent_name,
@@ -70,7 +80,7 @@ def start_conversation(
     *,
     workspace: Workspace,
     author: User,
-    agent_name: str = "assistant",
+    agent_name: str = DEFAULT_AGENT,
     title: str = "",
     private: bool = False,
 ) -> Conversation:
@@ -276,10 +286,10 @@ def edit_and_resend(
 
 
 def _user_entry(conversation: Conversation, seq: int) -> Entry:
-    entry = Entry.objects.filter(
+    entries = Entry.objects.filter(
         conversation=conversation, seq=seq, kind=Entry.Kind.USER
-    ).select_related("turn")
-    found = entry.first()
+    )
+    found: Entry | None = entries.select_related("turn").first()
     if found is None:
         raise NotVisible(_("There is no message of a person at this place."))
     return found
@@ -392,8 +402,7 @@ def _question_answers(wait: Wait, answer: dict[str, Any]) -> dict[str, Any]:
     for question, one in zip(questions, given, strict=True):
         chosen = [str(label) for label in one.get("chosen") or ()]
         text = str(one.get("text") or "").strip()[:10_000]
-        labels = [option["label"] for option in question.get("options") or ()]
-        if not set(chosen) <= set(labels):
+        if not set(chosen) <= set(question["options"]):
             raise BadInput(_("One of the chosen options was not offered."))
         if len(chosen) > 1 and not question.get("multi"):
             raise BadInput(_("Choose one option only."))
@@ -425,9 +434,7 @@ def set_level(*, conversation: Conversation, user: User, level: str) -> None:
     Conversation.objects.filter(pk=locked.pk).update(approval_level=level)
     conversation.approval_level = level
     if (run := _open_run(conversation)) and old != level:
-        emit(
-            events.LevelChanged(**runs.ids_of(run), old=old, new=level, by=str(user))
-        )
+        emit(events.LevelChanged(**runs.ids_of(run), old=old, new=level, by=str(user)))
     live.push_on_commit(
         live.conversation_group(conversation.pk), {"type": "conversation.changed"}
     )

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from django.db import close_old_connections, connections, transaction
@@ -298,7 +297,11 @@ def _mark_started(hold: Hold, batch: Sequence[Ready]) -> None:
         one.call.state, one.call.started_at = ToolCall.State.STARTED, now
         live.push_on_commit(
             live.conversation_group(hold.run.conversation_id),
-            {"type": "tool.started", "call_id": one.call.call_id, "name": one.tool.name},
+            {
+                "type": "tool.started",
+                "call_id": one.call.call_id,
+                "name": one.tool.name,
+            },
         )
     ToolCall.objects.bulk_update(
         [one.call for one in batch], ["state", "started_at", "decision"]

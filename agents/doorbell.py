@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 from uuid import UUID
 
 import redis
@@ -61,7 +62,10 @@ def listen_for_stops(on_stop: Callable[[UUID], None], ended: threading.Event) ->
 
 def _listen_once(on_stop: Callable[[UUID], None], ended: threading.Event) -> None:
     client = redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1)
-    with client.pubsub(ignore_subscribe_messages=True) as channel:
+    channel: Any = client.pubsub(  # type: ignore[no-untyped-call]
+        ignore_subscribe_messages=True
+    )
+    with channel:
         channel.subscribe(_STOPS)
         while not ended.is_set():
             message = channel.get_message(timeout=1)

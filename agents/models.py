@@ -25,7 +25,7 @@ class Endpoint(models.Model):
     )
     name = models.CharField(max_length=80)
     kind = models.CharField(max_length=20, choices=Kind.choices)
-    base_url = models.URLField(max_length=300, blank=True)
+    base_url = models.CharField(max_length=300, blank=True)
     secret = models.TextField(
         blank=True, help_text="The API key, encrypted. Write-only after saving."
     )

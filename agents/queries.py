@@ -45,9 +45,7 @@ def open_waits(conversation: Conversation) -> list[Wait]:
         outcome="",
         kind__in=(Wait.Kind.QUESTION, Wait.Kind.APPROVAL),
     )
-    return list(
-        waits.select_related("run__turn", "tool_call").order_by("opened_at")
-    )
+    return list(waits.select_related("run__turn", "tool_call").order_by("opened_at"))
 
 
 def running_calls(conversation: Conversation) -> list[ToolCall]:

@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
 from agents import events
 from agents.calls import hash_of
@@ -96,8 +95,7 @@ def open_call(hold: Hold, choice: Choice, assembled: Assembled) -> ModelCall:
             effort=run.agent.effort,
             estimated_tokens=assembled.tokens,
             segments=[
-                [one.kind, one.id, one.digest, one.tokens]
-                for one in assembled.segments
+                [one.kind, one.id, one.digest, one.tokens] for one in assembled.segments
             ],
         )
         emit(

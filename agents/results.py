@@ -13,7 +13,9 @@ from workspace.transcript import Draft
 NOT_RUN = "not run: the run ended before this call started"
 
 
-def outcome_of(result: ToolResult, *, output: str, output_sha256: str) -> dict[str, Any]:
+def outcome_of(
+    result: ToolResult, *, output: str, output_sha256: str
+) -> dict[str, Any]:
     """A result as a ToolCall stores it; `output` is the capped view."""
     error = result.error
     return {
@@ -27,7 +29,9 @@ def outcome_of(result: ToolResult, *, output: str, output_sha256: str) -> dict[s
 def draft_of(call: ToolCall, run: Run) -> Draft:
     """The `tool_result` entry of a call whose outcome is stored."""
     outcome = call.outcome or {}
-    took = call.ended_at - call.started_at if call.ended_at and call.started_at else None
+    took = (
+        call.ended_at - call.started_at if call.ended_at and call.started_at else None
+    )
     return Draft(
         kind=Entry.Kind.TOOL_RESULT,
         turn=run.turn,

@@ -149,7 +149,7 @@ def _claim(run_id: UUID, worker: str) -> Hold | None:
 
 def show(run: Run, state: Turn.State, message: str = "") -> None:
     """Set what people see of the run's turn, and push it."""
-    ended = timezone.now() if state in Run.ENDED else None
+    ended = None if state in Turn.OPEN else timezone.now()
     Turn.objects.filter(pk=run.turn_id).update(
         state=state, message=message, ended_at=ended
     )
@@ -266,9 +266,7 @@ def start_next(run: Run) -> None:
             body=queued.body,
             client_id=queued.client_id,
         )
-        open_run(
-            turn=turn, agent=run.agent, trigger="queue", started_by=queued.author
-        )
+        open_run(turn=turn, agent=run.agent, trigger="queue", started_by=queued.author)
         live.push_on_commit(
             live.conversation_group(conversation.pk), {"type": "queue.changed"}
         )

@@ -113,9 +113,9 @@ def renew(held: list[Hold]) -> None:
     """One statement for all runs that make progress; a stuck one loses its lease."""
     now = time.monotonic()
     alive = [hold.run.pk for hold in held if hold.stuck_after > now]
-    Run.objects.filter(
-        pk__in=alive, worker=name(), state=Run.State.RUNNING
-    ).update(lease_until=lease_end())
+    Run.objects.filter(pk__in=alive, worker=name(), state=Run.State.RUNNING).update(
+        lease_until=lease_end()
+    )
 
 
 def stop_run(run_id: UUID) -> None:

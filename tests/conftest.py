@@ -1,39 +1,13 @@
-"""Fixtures of the whole suite: a folder and a broker of its own, no network."""
+"""Fixtures of the whole suite: the cast, and no network. See also session.py."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.harness.valkey import EmbeddedValkey
-
-# Settings are read when Django is set up, so these must stand before that.
-SESSION_DIR = Path(tempfile.mkdtemp(prefix="tallyroom-tests-"))
-os.environ["VAR_DIR"] = str(SESSION_DIR / "var")
-os.environ.setdefault("SECRET_KEY", "only-for-tests-" + "0" * 50)
-os.environ.setdefault("RUN_LEASE_SECONDS", "2")
-os.environ.setdefault("RUN_LEASE_RENEW_SECONDS", "0.5")
-(SESSION_DIR / "var").mkdir(mode=0o700)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Start the broker before settings name it, unless one was given."""
-    if "REDIS_URL" not in os.environ:
-        valkey = EmbeddedValkey(SESSION_DIR / "valkey")
-        valkey.start()
-        os.environ["REDIS_URL"] = valkey.url
-        config.add_cleanup(valkey.stop)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    shutil.rmtree(SESSION_DIR, ignore_errors=True)
 
 
 class NetworkClosed(AssertionError):

@@ -117,9 +117,7 @@ def segments_of(request: Request, encoding: str) -> tuple[Segment, ...]:
             grouped[-1][1].append(piece.data)
         else:
             grouped.append((piece.owner, [piece.data]))
-    return tuple(
-        _segment(owner, b"".join(parts), encoding) for owner, parts in grouped
-    )
+    return tuple(_segment(owner, b"".join(parts), encoding) for owner, parts in grouped)
 
 
 def _segment(owner: Owner, data: bytes, encoding: str) -> Segment:

@@ -41,9 +41,7 @@ MODES = {
 
 def canonical(value: Any) -> str:
     """JSON with sorted keys and no spaces: equal values give equal bytes."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False
-    )
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def system_blocks(agent: Agent, mode: str) -> list[dict[str, str]]:

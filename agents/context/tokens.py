@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import importlib.resources
+import importlib.util
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -38,7 +38,10 @@ def encoding(name: str) -> Encoding:
 
 def _cached_vocabulary(name: str) -> Path:
     """The unpacked vocabulary in var/; written anew when it is not whole."""
-    packed = importlib.resources.files("bpe_openai.data") / f"{name}.tiktoken.gz"
+    package = importlib.util.find_spec("bpe_openai")  # importing it would load both
+    assert package, "a requirement"
+    assert package.origin, "it is a package of files"
+    packed = Path(package.origin).parent / "data" / f"{name}.tiktoken.gz"
     data = gzip.decompress(packed.read_bytes())
     key = hashlib.sha1(_SOURCE.format(name).encode(), usedforsecurity=False)
     path = Path(settings.VAR_DIR) / "vocabularies" / key.hexdigest()

@@ -19,9 +19,7 @@ from typing import Any
 
 from agents.providers.base import Message, Owner, ToolRequest
 
-INTERRUPTED = (
-    "interrupted: it may or may not have taken effect; check before repeating"
-)
+INTERRUPTED = "interrupted: it may or may not have taken effect; check before repeating"
 
 
 @dataclass(frozen=True, slots=True)

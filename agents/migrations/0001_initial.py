@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('name', models.CharField(max_length=80)),
                 ('kind', models.CharField(choices=[('chat_completions', 'OpenAI-compatible (Chat Completions)'), ('anthropic', 'Anthropic (Messages)'), ('simulator', 'Built-in simulator')], max_length=20)),
-                ('base_url', models.URLField(blank=True, max_length=300)),
+                ('base_url', models.CharField(blank=True, max_length=300)),
                 ('secret', models.TextField(blank=True, help_text='The API key, encrypted. Write-only after saving.')),
                 ('allow_private', models.BooleanField(default=False, help_text='Server staff vouch for this private address.')),
                 ('caches_prompts', models.BooleanField(default=True)),

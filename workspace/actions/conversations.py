@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from workspace import live, transcript
-from workspace.access import require
+from workspace.access import Ability, require
 from workspace.errors import BadInput
 from workspace.models import (
     Conversation,
@@ -81,7 +81,7 @@ def rename(*, conversation: Conversation, user: User, title: str) -> None:
 @transaction.atomic
 def hide(*, conversation: Conversation, user: User) -> None:
     """Take a conversation out of sight. Its transcript stays, and still verifies."""
-    ability = "post" if conversation.created_by_id == user.pk else "manage_agents"
+    ability: Ability = "post" if conversation.created_by_id == user.pk else "manage_agents"
     require(user, conversation.workspace, ability)
     conversation.deleted_at = timezone.now()
     conversation.save(update_fields=["deleted_at"])
