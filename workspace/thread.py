@@ -105,6 +105,7 @@ class Item:
     opens: bool = False
     update: bool = False
     count: int = 0
+    client_id: str = ""
 
     @property
     def text(self) -> str:
@@ -280,6 +281,7 @@ class _Builder:
             entry.author,
             body,
             opens=not goes_on,
+            client_id=entry.client_id or "",
         )
         if entry.kind == Entry.Kind.ASSISTANT:
             item.cards = self._asked(entry, body)

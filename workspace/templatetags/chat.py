@@ -127,3 +127,9 @@ def current_workspace(context: template.Context) -> Workspace | None:
     """The workspace of this page, wherever its view put it."""
     found = context.get("workspace")
     return found if isinstance(found, Workspace) else None
+
+
+@register.filter
+def marked(line: str) -> SafeString:
+    """A line that `markdown.highlighted` made, and escaped."""
+    return mark_safe(line)  # noqa: S308
