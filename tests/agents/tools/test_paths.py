@@ -123,16 +123,19 @@ def test_a_link_swapped_in_between_never_shows_what_is_outside(agent, tmp_path):
     done = threading.Event()
 
     def swap() -> None:
+        folder, aside = agent.root / "folder", agent.root / "aside"
         while not done.is_set():
-            os.rename(agent.root / "folder", agent.root / "aside")
-            os.symlink(outside, agent.root / "folder")
-            os.unlink(agent.root / "folder")
-            with contextlib.suppress(OSError):
-                os.rename(agent.root / "aside", agent.root / "folder")
-                continue
-            # A write has made a folder of that name in the meantime.
-            shutil.rmtree(agent.root / "folder", ignore_errors=True)
-            os.rename(agent.root / "aside", agent.root / "folder")
+            if aside.exists():  # a write has made a folder of that name
+                shutil.rmtree(folder, ignore_errors=True)
+            for step, arguments in (
+                (os.rename, (aside, folder)),
+                (os.rename, (folder, aside)),
+                (os.symlink, (outside, folder)),
+                (os.unlink, (folder,)),
+                (os.rename, (aside, folder)),
+            ):
+                with contextlib.suppress(OSError):
+                    step(*arguments)
 
     thread = threading.Thread(target=swap)
     thread.start()
