@@ -55,7 +55,14 @@ class Record(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["run", "seq"], name="one_record_per_seq")
         ]
-        indexes = [models.Index(fields=["run", "kind"], name="record_by_run_and_kind")]
+        indexes = [
+            models.Index(fields=["run", "kind"], name="record_by_run_and_kind"),
+            models.Index(
+                fields=["run", "seq"],
+                condition=models.Q(failed=True),
+                name="failed_record_by_run",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"Record {self.seq} ({self.kind})"

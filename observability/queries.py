@@ -261,19 +261,15 @@ def head_seq(run_id: UUID) -> int:
 
 
 def count_kinds(run_id: UUID) -> dict[str, int]:
-    """Events by group, for the filters. One query over an index."""
-    rows = (
-        Record.objects.filter(run_id=run_id)
-        .values_list("kind")
-        .annotate(Count("pk"))
-        .order_by()
-    )
-    by_kind = dict(rows)
+    """Events by group, for the filters. Two queries over an index each."""
+    records = Record.objects.filter(run_id=run_id)
+    by_kind = dict(records.values_list("kind").annotate(Count("pk")).order_by())
     counts = {
         group.name: sum(by_kind.get(kind, 0) for kind in group.kinds)
         for group in GROUPS
     }
     counts["all"] = sum(by_kind.values())
+    counts["errors"] = records.filter(failed=True).count()
     return counts
 
 

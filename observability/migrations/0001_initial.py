@@ -67,7 +67,12 @@ class Migration(migrations.Migration):
             ],
             options={
                 "indexes": [
-                    models.Index(fields=["run", "kind"], name="record_by_run_and_kind")
+                    models.Index(fields=["run", "kind"], name="record_by_run_and_kind"),
+                    models.Index(
+                        condition=models.Q(("failed", True)),
+                        fields=["run", "seq"],
+                        name="failed_record_by_run",
+                    ),
                 ],
                 "constraints": [
                     models.UniqueConstraint(

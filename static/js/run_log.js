@@ -23,8 +23,11 @@ function follow(log) {
     status.dataset.state = name;
   };
 
+  // What scrolls is the column, or on a narrow screen perhaps the page.
+  const main = log.closest("main");
   const atEnd = () => {
-    const page = document.scrollingElement;
+    const fixed = getComputedStyle(main).overflowY === "visible";
+    const page = fixed ? document.scrollingElement : main;
     return page.scrollHeight - page.scrollTop - page.clientHeight < 80;
   };
 
@@ -171,9 +174,12 @@ function follow(log) {
   document.addEventListener("visibilitychange", woken);
   addEventListener("focus", woken);
   addEventListener("online", woken);
-  addEventListener("scroll", () => atEnd() && (jump.hidden = true, (fresh = 0)), {
-    passive: true,
-  });
+  const scrolled = () => {
+    if (!atEnd()) return;
+    fresh = 0;
+    jump.hidden = true;
+  };
+  addEventListener("scroll", scrolled, { capture: true, passive: true });
   jump.addEventListener("click", toEnd);
   connect();
 }

@@ -50,6 +50,15 @@ def test_a_filter_keeps_its_kinds_and_errors_are_whatever_failed(long_run):
     assert len(tools.lines) == 20
     errors = queries.window(long_run, group="errors")
     assert [line.round for line in errors.lines] == [5, 10]
+    counts = queries.count_kinds(long_run.pk)
+    assert counts == {
+        "all": 60,
+        "loads": 0,
+        "tools": 20,
+        "model": 20,
+        "waits": 0,
+        "errors": 2,
+    }
 
 
 def test_a_search_finds_words_in_the_line_and_in_the_data(run):
