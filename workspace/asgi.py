@@ -19,10 +19,10 @@ from django.conf import settings
 
 from observability import consumers as observability_consumers
 from workspace import consumers as workspace_consumers
-from workspace.web import PooledApplication, mounted
+from workspace.web import Application, PooledApplication, mounted
 
 pages = PooledApplication()
-http = pages
+http: Application = pages
 if settings.SIMULATOR:
     from agents.simulator.app import application as simulator
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -57,7 +58,7 @@ class ContentSecurityPolicyMiddleware:
         return response
 
 
-def content_policy(nonce: SimpleLazyObject) -> str:
+def content_policy(nonce: Any) -> str:
     """The header's value; names the nonce only if the page used it."""
     policy = dict(POLICY)
     if nonce.__dict__["_wrapped"] is not empty:

@@ -7,6 +7,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from django.core.exceptions import ImproperlyConfigured
+
 #: Bytes; the kernel refuses a longer socket address (108 with its final zero).
 LONGEST_SOCKET_PATH = 100
 
@@ -29,5 +31,10 @@ def read_key(path: Path) -> str:
     """A key that `manage.py up` wrote; empty when there is none yet."""
     try:
         return path.read_text(encoding="ascii").strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ""
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"The key {str(path)!r} cannot be read: {error.strerror}. Run as the user "
+            "who owns it, or name another folder with VAR_DIR."
+        ) from None

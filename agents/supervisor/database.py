@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError, connection
@@ -27,11 +29,14 @@ def prepare_database() -> None:
 
 
 def reach() -> None:
+    """Open it once; PostgreSQL without the pool, which would retry for long."""
+    backend: Any = connection
+    driver = backend.Database
     try:
+        if connection.vendor == "postgresql":
+            driver.connect(**backend.get_connection_params()).close()
         connection.ensure_connection()
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-    except DatabaseError as error:
+    except (DatabaseError, driver.Error) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else error
         raise CannotStart(
             f"The database {described()} cannot be opened: {reason}. Check "

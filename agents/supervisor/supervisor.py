@@ -75,7 +75,8 @@ class Supervisor:
     @property
     def reachable_host(self) -> str:
         """The host under which this machine reaches its own listener."""
-        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        host = str(self.host)
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
 
     @property
     def simulator_url(self) -> str:
