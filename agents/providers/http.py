@@ -117,7 +117,7 @@ class Caller:
     def _cut_events(self, response: httpx.Response, line: Line) -> Iterator[bytes]:
         stream = EventStream()
         is_first = True
-        for chunk in response.iter_raw():
+        for chunk in response.iter_bytes():
             if is_first:
                 line.patience(self.service.timeouts.idle)
                 is_first = False
@@ -176,7 +176,7 @@ class Caller:
 
 def _read_some(response: httpx.Response, limit: int) -> bytes:
     body = bytearray()
-    for chunk in response.iter_raw():
+    for chunk in response.iter_bytes():
         body += chunk
         if len(body) > limit:
             break

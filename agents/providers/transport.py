@@ -208,6 +208,10 @@ class StreamTransport(httpx.BaseTransport):
         for connection in connections:
             connection.close()
 
+    def __del__(self) -> None:
+        # An endpoint's settings changed, or the process ends: nobody else closes these.
+        self.close()
+
     def _borrow(self, line: Line, timeout: float) -> _Connection:
         while connection := self._pop_idle():
             if connection.is_usable(time.monotonic()):
