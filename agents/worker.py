@@ -20,9 +20,11 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 
 from agents import doorbell, sweeper
+from agents.context import tokens
 from agents.errors import RunReleased, RunStoppedByUser
 from agents.models import Run
 from agents.runs import Hold, lease_end
+from agents.tools.registry import present
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +66,8 @@ def holds() -> list[Hold]:
 
 
 def start() -> None:
-    """Start the threads, once the worker takes tasks. They end with the process."""
+    """Warm up and start the threads. They end with the process."""
+    warm()
     _repeat("heartbeat", beat, STOP_POLL_SECONDS)
     _repeat("sweeper", sweeper.sweep, settings.WORKER_SWEEP_SECONDS)
     threading.Thread(
@@ -73,6 +76,12 @@ def start() -> None:
         name="stops",
         daemon=True,
     ).start()
+
+
+def warm() -> None:
+    """Do ahead of the first message what is done once per process."""
+    tokens.count("warm")
+    present()
 
 
 def _repeat(label: str, work: Callable[[], object], seconds: float) -> None:
@@ -127,10 +136,10 @@ def stop_run(run_id: UUID) -> None:
 
 
 def drain() -> None:
-    """Take no more runs; hand back the ones at work, at once when time is up.
+    """Take no more runs and hand back the ones at work.
 
-    Round boundaries come first: `check` at the loop's top raises. After DRAIN_SECONDS
-    streams are closed and commands killed.
+    They leave at their next round boundary; after DRAIN_SECONDS streams are closed and
+    commands killed.
     """
     _draining.set()
     deadline = time.monotonic() + settings.DRAIN_SECONDS

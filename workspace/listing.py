@@ -45,7 +45,7 @@ def listed(
     elif only == "unread":
         found = found.filter(new__gt=0)
     elif only == "running":
-        found = found.filter(Q(runs=True) | Q(waits=True))
+        found = found.filter(Q(is_running=True) | Q(waits=True))
     return list(found.order_by("-updated_at")[:MOST_LISTED])
 
 
@@ -70,10 +70,10 @@ def _annotated(found: QuerySet[Conversation], user: User) -> QuerySet[Conversati
                 Coalesce(Subquery(mark.values("seq")[:1]), Value(0)),
                 F("head_seq") - MOST_SEARCHED,
             ),
-            runs=Exists(
+            is_running=Exists(
                 turns.filter(state__in=(Turn.State.QUEUED, Turn.State.RUNNING))
             ),
-            waits=Exists(turns.filter(state=Turn.State.WAITING)),
+            is_waiting=Exists(turns.filter(state=Turn.State.WAITING)),
         )
         .annotate(
             new=Coalesce(Subquery(messages, output_field=IntegerField()), Value(0))
