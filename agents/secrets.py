@@ -1,7 +1,7 @@
 """Keys of model services at rest: Fernet, under a key that lives outside the database.
 
 The first of the server's keys encrypts, every one decrypts: to rotate, put a new key in
-front of `FERNET_KEYS`, then call `reencrypt` on what is stored. Without any key one is
+front of `FERNET_KEYS`, then run `manage.py rotate_secrets`. Without any key one is
 made and kept in `var/fernet.key`, readable by the server's own account only. Whatever
 passes here in the clear is from then on redacted from records and log lines.
 """

@@ -1,13 +1,17 @@
 """Keys at rest: unreadable without the server's key, readable across a rotation."""
 
+import io
 import logging
 import threading
 
 import pytest
 from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management import CommandError, call_command
 
 from agents import secrets
+from agents.endpoint_actions import EndpointValues, save_endpoint
+from agents.models import Endpoint
 from agents.secrets import SecretUnreadable, decrypt, encrypt, reencrypt
 from workspace.redaction import redact
 
@@ -124,3 +128,28 @@ def test_what_was_decrypted_is_blanked_out_of_text_and_log_lines(keys, caplog):
 def test_a_secret_is_no_attribute_of_the_module(keys):
     decrypt(encrypt(CANARY))
     assert CANARY not in repr(vars(secrets))
+
+
+def test_rotating_moves_every_stored_key_and_names_those_it_cannot_read(
+    keys, owner, workspace
+):
+    old, new = new_key(), new_key()
+    keys(old)
+    for name, kind in (("First", "anthropic"), ("Second", "chat_completions")):
+        save_endpoint(
+            by=owner,
+            workspace=workspace,
+            values=EndpointValues(
+                name=name, kind=kind, base_url="https://models.example", key=CANARY
+            ),
+        )
+    keys(new, old)
+    out = io.StringIO()
+    call_command("rotate_secrets", stdout=out)
+    assert out.getvalue().startswith("2 stored keys")
+    keys(new)
+    assert {decrypt(one.secret) for one in Endpoint.objects.all()} == {CANARY}
+    Endpoint.objects.filter(name="First").update(secret="garbage")
+    with pytest.raises(CommandError, match="First"):
+        call_command("rotate_secrets", stdout=out)
+    assert CANARY not in out.getvalue()
