@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from workspace.errors import ImmutableEntry
 
@@ -66,10 +67,10 @@ class Workspace(models.Model):
 
 
 class Role(models.TextChoices):
-    VIEWER = "viewer", "Viewer"
-    MEMBER = "member", "Member"
-    ADMIN = "admin", "Admin"
-    OWNER = "owner", "Owner"
+    VIEWER = "viewer", _("Viewer")
+    MEMBER = "member", _("Member")
+    ADMIN = "admin", _("Admin")
+    OWNER = "owner", _("Owner")
 
 
 class Membership(models.Model):

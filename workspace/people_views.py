@@ -26,7 +26,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from workspace import accounts
-from workspace.access import can, require, workspace_for
+from workspace.access import ROLES, at_least, can, require, workspace_for
 from workspace.actions import people
 from workspace.errors import ActionError, BadInput, Conflict, Gone, NotVisible
 from workspace.models import Invitation, Membership, User, Workspace
@@ -37,7 +37,6 @@ from workspace.people_forms import (
     NewAccountForm,
     NewWorkspaceForm,
     ProfileForm,
-    grantable,
 )
 
 logger = logging.getLogger(__name__)
@@ -350,7 +349,7 @@ def members_context(workspace: Workspace, member: Membership) -> dict[str, Any]:
     return {
         "workspace": workspace,
         "member": member,
-        "roles": grantable(member.role),
+        "roles": [role for role in ROLES if at_least(member.role, role)],
         "memberships": workspace.memberships.select_related("user").order_by(
             "user__username"
         ),

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from allauth.mfa.totp.internal import auth as totp
 from django.core.cache import cache
 from django.core.management import CommandError, call_command
 from django.test import Client
@@ -349,3 +350,25 @@ def test_pages_of_the_account_are_drawn_in_the_products_layout(client, member, p
     assert response.status_code == 200
     assert 'class="settings-layout"' in page or 'class="entrance"' in page
     assert "Menu:" not in page
+
+
+def test_two_step_sign_in_can_be_switched_on_without_mail_and_is_then_asked_for(
+    client, member
+):
+    sign_in = {"login": "member", "password": PASSWORD}
+    client.post("/accounts/login/", sign_in)
+    assert client.get("/accounts/2fa/totp/activate/").status_code == 302
+    client.post("/accounts/reauthenticate/", {"password": PASSWORD})
+    page = client.get("/accounts/2fa/totp/activate/")
+    assert 'class="qr"' in page.content.decode()
+    secret = page.context["form"].secret
+    code = totp.format_hotp_value(
+        totp.hotp_value(secret, next(totp.yield_hotp_counters_from_time()))
+    )
+    assert (
+        client.post("/accounts/2fa/totp/activate/", {"code": code}).status_code == 302
+    )
+    other = Client()
+    response = other.post("/accounts/login/", sign_in)
+    assert response["Location"].startswith("/accounts/2fa/authenticate/")
+    assert other.get("/account/").status_code == 302
