@@ -131,6 +131,7 @@ class RunFigures:
     id: UUID
     workspace_slug: str
     workspace_name: str
+    time_zone: str
     conversation_id: UUID
     conversation_title: str
     agent_name: str
@@ -232,6 +233,7 @@ def run_figures(run: Run, loads: int) -> RunFigures:
         id=run.pk,
         workspace_slug=run.workspace.slug,
         workspace_name=run.workspace.name,
+        time_zone=run.workspace.time_zone,
         conversation_id=run.conversation_id,
         conversation_title=str(run.conversation),
         agent_name=run.agent.name,

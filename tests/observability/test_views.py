@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -274,3 +274,14 @@ def test_without_records_every_page_still_works(as_person, run):
     Record.objects.all().delete()
     client = as_person("mina")
     assert "Nothing has happened yet" in client.get(addresses(run)[0]).content.decode()
+
+
+def test_times_are_those_of_the_workspace(as_person, make_run):
+    at = datetime(2026, 3, 1, 23, 30, tzinfo=UTC)
+    run = make_run(created_at=at)
+    run.workspace.time_zone = "Asia/Seoul"
+    run.workspace.save()
+    client = as_person("mina")
+    for address in (addresses(run)[0], logs_address(), reverse("observability:home")):
+        page = client.get(address).content.decode()
+        assert "03/02/2026 8:30 a.m." in page, address
