@@ -157,7 +157,6 @@ def find_setup(token: str) -> Invitation:
     return link
 
 
-@transaction.atomic
 def accept_setup(
     *, token: str, username: str, password: str, display_name: str = "", email: str = ""
 ) -> tuple[User, Workspace]:
@@ -166,16 +165,17 @@ def accept_setup(
     The first workspace's row is the lock: of two people with links, one is too late.
     """
     first = people.seed()
-    Workspace.objects.select_for_update().get(pk=first.pk)
-    link = find_setup(token)
-    user = _store_user(
-        username=username, password=password, display_name=display_name, email=email
-    )
-    user.is_staff = user.is_superuser = True
-    user.save(update_fields=["is_staff", "is_superuser"])
-    if not people.claim(link, user):
-        raise Gone(_("Somebody else used this set-up link a moment ago."))
-    Membership.objects.create(workspace=first, user=user, role=Role.OWNER)
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=first.pk)
+        link = find_setup(token)
+        user = _store_user(
+            username=username, password=password, display_name=display_name, email=email
+        )
+        user.is_staff = user.is_superuser = True
+        user.save(update_fields=["is_staff", "is_superuser"])
+        if not people.claim(link, user):
+            raise Gone(_("Somebody else used this set-up link a moment ago."))
+        Membership.objects.create(workspace=first, user=user, role=Role.OWNER)
     return user, first
 
 

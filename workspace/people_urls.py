@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
+from workspace import account_views
 from workspace import people_views as views
 
 urlpatterns: list[URLPattern] = [
     path("", views.home, name="home"),
-    path("setup/<str:token>/", views.setup, name="setup"),
-    path("join/<str:token>/", views.invitation, name="invitation"),
-    path("account/", views.account, name="account"),
-    path("account/sessions/end", views.end_other_sessions, name="end_other_sessions"),
-    path("account/sessions/<int:pk>/end", views.end_session, name="end_session"),
+    path("setup/<str:token>/", account_views.setup, name="setup"),
+    path("join/<str:token>/", account_views.invitation, name="invitation"),
+    path("account/", account_views.account, name="account"),
+    path(
+        "account/sessions/end",
+        account_views.end_other_sessions,
+        name="end_other_sessions",
+    ),
+    path(
+        "account/sessions/<int:pk>/end", account_views.end_session, name="end_session"
+    ),
     path("w/<slug:slug>/settings/", views.general, name="settings"),
     path("w/<slug:slug>/settings/leave", views.leave, name="leave"),
     path("w/<slug:slug>/settings/transfer", views.transfer, name="transfer"),

@@ -92,3 +92,9 @@ def test_two_owners_who_leave_at_once_leave_one_behind(at_once):
     )
     assert len(refusals(results)) == 1
     assert Membership.objects.filter(role="owner").count() == 1
+
+
+def test_two_starts_at_once_seed_one_workspace(at_once):
+    first, second = at_once(people.seed, people.seed)
+    assert first == second
+    assert Workspace.objects.count() == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -51,9 +52,17 @@ class Invited:
 
 
 def seed() -> Workspace:
-    """The first workspace; makes it if the server has none. Safe to call again."""
+    """The first workspace; makes it if the server has none.
+
+    Safe to call again and from several processes: its address is the lock.
+    """
     first = Workspace.objects.order_by("created_at").first()
-    return first or _store_workspace(name=_("First workspace"), slug="first")
+    if first:
+        return first
+    try:
+        return _store_workspace(name=_("First workspace"), slugs=["first"])
+    except Conflict:
+        return Workspace.objects.get(slug="first")
 
 
 def may_create_workspaces(user: User) -> bool:
@@ -67,7 +76,8 @@ def create_workspace(*, name: str, by: User) -> Workspace:
     """A workspace with its files folder, owned by the one who makes it."""
     if not may_create_workspaces(by):
         raise NotAllowed(_("Only server staff make workspaces here. Ask them for one."))
-    return _store_workspace(name=clean_name(name), owner=by)
+    name = clean_name(name)
+    return _store_workspace(name=name, slugs=_slugs(name), owner=by)
 
 
 def update_workspace(
@@ -315,14 +325,20 @@ def close_sockets(user_id: UUID) -> None:
     )
 
 
+def _slugs(name: str) -> list[str]:
+    """Addresses for a workspace of that name, the best first."""
+    base = slugify(name)[:50] or "workspace"
+    return [base, *(f"{base}-{number}" for number in range(2, 100))]
+
+
 def _store_workspace(
-    *, name: str, slug: str = "", owner: User | None = None
+    *, name: str, slugs: Iterable[str], owner: User | None = None
 ) -> Workspace:
+    """Store it at the first of the addresses that is free."""
     workspace = Workspace(name=name)
     _make_folder(workspace)
-    base = slug or slugify(name)[:50] or "workspace"
-    for attempt in range(100):
-        workspace.slug = f"{base}-{attempt + 1}" if attempt else base
+    for slug in slugs:
+        workspace.slug = slug
         try:
             with transaction.atomic():
                 workspace.save(force_insert=True)
@@ -333,7 +349,7 @@ def _store_workspace(
         except IntegrityError:
             continue
         return workspace
-    raise Conflict(_("A hundred workspaces have that name; choose another one."))
+    raise Conflict(_("Too many workspaces have that name; choose another one."))
 
 
 def _make_folder(workspace: Workspace) -> None:
