@@ -26,9 +26,9 @@ TODO_REACH = 600
 #: Arguments that tell best what a call is about, the first one found wins.
 MAIN_ARGUMENTS = (
     "command",
-    "path",
     "pattern",
     "query",
+    "path",
     "url",
     "name",
     "task",
@@ -40,7 +40,7 @@ MAIN_ARGUMENTS = (
 ItemKind = Literal[
     "user", "assistant", "notice", "startup", "summary", "redaction", "turn", "folded"
 ]
-CardState = Literal["running", "ok", "failed", "lost"]
+CardState = Literal["running", "waiting", "ok", "failed", "lost"]
 
 
 @dataclass
@@ -289,8 +289,7 @@ class _Builder:
         return item
 
     def _asked(self, entry: Entry, body: dict[str, Any]) -> list[Card]:
-        turn = self.turns.get(entry.turn_id) if entry.turn_id else None
-        state: CardState = "running" if turn and turn.state in Turn.OPEN else "lost"
+        state = self._open_state(entry)
         return [
             Card(
                 key=f"card-{entry.seq}-{index}",
@@ -302,6 +301,13 @@ class _Builder:
             )
             for index, call in enumerate(body.get("tool_calls") or [])
         ]
+
+    def _open_state(self, entry: Entry) -> CardState:
+        """The state of a call of this message that has no result."""
+        turn = self.turns.get(entry.turn_id) if entry.turn_id else None
+        if turn is None or turn.state not in Turn.OPEN:
+            return "lost"
+        return "waiting" if turn.state == Turn.State.WAITING else "running"
 
     def _result(self, entry: Entry, body: dict[str, Any]) -> Iterator[Item]:
         """Join the card; a card that is on the page already comes as an update."""
@@ -393,9 +399,14 @@ def main_argument(arguments: Any) -> str:
 
 
 def pretty(arguments: Any) -> str:
+    """The exact arguments: a single text as it is, everything else as JSON."""
     values = parsed(arguments)
     if isinstance(values, str):
         return values
+    if isinstance(values, dict) and len(values) == 1:
+        [only] = values.values()
+        if isinstance(only, str):
+            return only
     return json.dumps(values, ensure_ascii=False, indent=2)
 
 

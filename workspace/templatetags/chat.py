@@ -93,7 +93,7 @@ def duration(milliseconds: int | None) -> str:
 @register.filter
 def result_size(card: Card) -> str:
     """How much came back, in the unit that fits."""
-    if card.state in ("running", "lost") or not card.output:
+    if card.state in ("running", "waiting", "lost") or not card.output:
         return ""
     lines = card.meta.get("lines")
     count = lines if isinstance(lines, int) else card.lines
@@ -117,7 +117,9 @@ def level_help(value: str) -> str:
     """What an approval level lets happen without asking."""
     return {
         ApprovalLevel.PLAN.value: _("Plan: the agent only reads."),
-        ApprovalLevel.ACCEPT.value: _("Accept: it changes files, and asks for the rest."),
+        ApprovalLevel.ACCEPT.value: _(
+            "Accept: it changes files, and asks for the rest."
+        ),
         ApprovalLevel.AUTO.value: _("Auto: it asks only before it changes settings."),
     }.get(value, value)
 

@@ -54,7 +54,7 @@ export class Streams {
   }
 
   liveOutput(callId) {
-    const cards = $$(`[data-card][data-state="running"][data-call="${CSS.escape(callId)}"]`);
+    const cards = $$(`[data-card]:not([data-result])[data-call="${CSS.escape(callId)}"]`);
     const output = cards.length ? $("[data-live]", cards[cards.length - 1]) : null;
     if (output?.hidden) {
       output.hidden = false;
