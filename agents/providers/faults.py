@@ -18,6 +18,7 @@ from agents.errors import (
 from agents.providers.sse import parse_json
 
 MAX_MESSAGE = 300  # characters of a service's own words that are worth repeating
+_MAX_READ = 4_000  # characters of them that are looked at
 _FRAGMENT = 6  # characters of a key in a row that already count as the key
 
 _OVERFLOW = re.compile(
@@ -33,7 +34,9 @@ _NO_CREDIT = re.compile(
     r"|billing_hard_limit|exceeded your current quota",
     re.IGNORECASE,
 )
-_MASKED_KEY = re.compile(r"[\w.-]*\*{2,}[\w.*-]*|\b(?:sk|pk|rk|gsk|xai)-[\w*.-]{4,}")
+_MASKED_KEY = re.compile(
+    r"(?<![\w.-])[\w.-]*\*{2,}[\w.*-]*|\b(?:sk|pk|rk|gsk|xai)-[\w*.-]{4,}"
+)
 _WORD = re.compile(r"[^\s'\"`<>(),;]+")
 # Services report faults inside a stream by type; the numbers are what HTTP would say.
 _STATUS_OF_TYPE = {
@@ -159,12 +162,12 @@ def _own_words(body: bytes) -> tuple[str, str]:
     try:
         parsed = parse_json(body)
     except ValueError:
-        text = body[:4000].decode("utf-8", "replace")
+        text = body[:_MAX_READ].decode("utf-8", "replace")
         return ("" if "<html" in text.lower() else text), ""
     if isinstance(parsed, list) and parsed:  # Gemini wraps its error in a list
         parsed = parsed[0]
     if not isinstance(parsed, dict):
-        return str(parsed), ""
+        return str(parsed)[:_MAX_READ], ""
     inner = parsed.get("error", parsed.get("detail", parsed.get("message", parsed)))
     return _words_of(inner)
 
@@ -172,9 +175,9 @@ def _own_words(body: bytes) -> tuple[str, str]:
 def _words_of(error: Any) -> tuple[str, str]:
     """A service's message, and its code and type for recognition."""
     if not isinstance(error, dict):
-        return str(error), ""
+        return str(error)[:_MAX_READ], ""
     message = error.get("message") or error.get("detail") or error.get("error") or ""
-    return str(message), f"{error.get('code', '')} {error.get('type', '')}"
+    return str(message)[:_MAX_READ], f"{error.get('code', '')} {error.get('type', '')}"
 
 
 def _shorten(text: str) -> str:

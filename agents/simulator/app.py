@@ -135,7 +135,7 @@ class _Exchange:
         now = asyncio.get_running_loop().time
         start = now() + plan.delays.first
         await asyncio.sleep(plan.delays.first)
-        await self._begin(is_cut=fault == "reset")
+        await self._begin()
         opening = reply.opening(plan.counts)
         if fault == "empty_choice":
             await self._write(reply.empty(opening), is_last=True)
@@ -167,13 +167,11 @@ class _Exchange:
             last = reply.closing(plan.step, counts)
             await self._write(opening + last, is_last=True)
 
-    async def _begin(self, *, is_cut: bool) -> None:
+    async def _begin(self) -> None:
         headers = [
             (b"content-type", b"text/event-stream; charset=utf-8"),
             (b"cache-control", b"no-store"),
         ]
-        if is_cut:  # a promise that is not kept: the client sees the connection end
-            headers += [(b"content-length", b"10000000"), (b"connection", b"close")]
         await self._send(
             {"type": "http.response.start", "status": 200, "headers": headers}
         )

@@ -74,7 +74,7 @@ ON_THE_WAY = frozenset(
     {
         "silence",  # not even the response's headers
         "stall",  # some deltas, then nothing more
-        "reset",  # the connection ends in the middle
+        "reset",  # the stream ends in the middle
         "truncated_json",  # an event is cut in two, then the stream ends
         "invalid_utf8",  # a delta holds bytes that are no UTF-8
         "no_usage",  # tokens are not reported

@@ -61,9 +61,11 @@ _LIST_KO = re.compile(r"(?:파일|폴더|디렉터리)[^.,\n]{0,10}?(?:목록|�
 _ASK_EN = re.compile(r"\bask me\b\s*([^.\n]*)", re.IGNORECASE)
 _ASK_KO = re.compile(r"(?:나|저|내)(?:한테|에게|게)[^.\n]{0,30}?(?:물어|질문)")
 _DELEGATE_EN = re.compile(rf"\bdelegate\b\s*(.+?){_UNTIL_NEXT}", re.IGNORECASE)
-_DELEGATE_KO = re.compile(r"([^.\n]+?)(?:을|를)?\s*위임")
+_DELEGATE_KO = re.compile(r"([^.\n]{1,80}?)(?:을|를)?\s*위임")
 _FILE = re.compile(PATH)
 _PARALLEL = re.compile(r"\bin parallel\b|\bat (?:the same time|once)\b|동시에", re.I)
+
+_MAX_READ = 2_000  # characters of a text; the rules are not made for novels
 
 Schemas = dict[str, dict[str, Any]]
 
@@ -84,7 +86,7 @@ def in_parallel(text: str) -> bool:
 
 def intents(text: str, schemas: Schemas) -> list[Intent]:
     """What is asked, in the message's order; earlier rules claim their words first."""
-    found: list[Intent] = []
+    text, found = text[:_MAX_READ], list[Intent]()
     for pattern, make in _RULES:
         for match in pattern.finditer(text):
             if any(m.start < match.end() and match.start() < m.end for m in found):

@@ -58,8 +58,12 @@ def _is_notice(text: str) -> bool:
 
 
 def _with_results(calls: list[Call], since: list[Said]) -> list[tuple[Call, str]]:
-    results = {said.call_id: said.text for said in since if said.role == "tool"}
-    return [(call, results.get(call.call_id, "")) for call in calls]
+    """Calls and results by their order: ids may come again in a later round."""
+    results: dict[str, list[str]] = {}
+    for said in since:
+        if said.role == "tool":
+            results.setdefault(said.call_id, []).append(said.text)
+    return [(call, results[call.call_id].pop(0)) for call in calls]
 
 
 def _plain_answer(telling: Telling, asked: str, missing: list[str]) -> str:
