@@ -1,0 +1,1 @@
+"""Kills, floods and cuts a running installation, then checks every promise."""
