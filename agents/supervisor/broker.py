@@ -7,6 +7,8 @@ import socket
 from importlib.util import find_spec
 from pathlib import Path
 
+from workspace.var import broker_socket
+
 
 def valkey_command(address: Path) -> list[str]:
     """How to start it: a unix socket for this user alone, no TCP port, no files."""
@@ -51,3 +53,12 @@ def answers(address: Path) -> bool:
             return client.recv(16).startswith(b"+PONG")
         except OSError:
             return False
+
+
+def tidy(var: Path) -> None:
+    """Remove what a stopped server leaves; its folder too, if that lies elsewhere."""
+    address = broker_socket(var)
+    address.unlink(missing_ok=True)
+    if address.parent != var:
+        address.with_suffix(".log").unlink(missing_ok=True)
+        address.parent.rmdir()

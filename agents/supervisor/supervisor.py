@@ -22,7 +22,7 @@ from django.db import DatabaseError, connection
 
 from agents import sweeper
 from agents.supervisor.beat import beat
-from agents.supervisor.broker import answers, private_folder, valkey_command
+from agents.supervisor.broker import answers, private_folder, tidy, valkey_command
 from agents.supervisor.children import Child
 from agents.supervisor.folder import CannotStart
 from workspace.var import broker_socket
@@ -115,6 +115,7 @@ class Supervisor:
         if self.broker is not None:
             self.broker.ask_to_stop()
             self.broker.stop(5)
+            tidy(settings.VAR_DIR)
         self.listener.close()
 
     def _asked_to_stop(self, number: int, frame: object) -> None:

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from django.db import connection
-from django.urls import get_resolver, reverse
+import logging
+
+from django.template import TemplateDoesNotExist
+from django.template.loader import get_template
+from django.urls import get_resolver
+
+logger = logging.getLogger(__name__)
+
+#: The pages of the first minutes: sign-in, conversations, chat.
+FIRST_PAGES = (
+    "account/login.html",
+    "workspace/setup.html",
+    "workspace/conversations.html",
+    "workspace/conversation.html",
+)
 
 
 def warm_web() -> None:
-    """Import every view and compile the sign-in page with what it extends."""
-    from django.template.loader import get_template
+    """Import every view, compile the first pages and load the modules of a post."""
+    import agents.actions  # noqa: F401
 
     get_resolver().url_patterns  # noqa: B018 - reading it imports the views
-    reverse("account_login")
-    get_template("account/login.html")
-    connection.close()
+    for name in FIRST_PAGES:
+        try:
+            get_template(name)
+        except TemplateDoesNotExist as error:
+            logger.warning("The page %s has no template %s.", name, error)
 
 
 def warm_worker() -> None:
-    """Import the loop and its tools; load the encoding that counts tokens."""
-    import agents.loop  # noqa: F401
+    """Import the loop and its tools; load the vocabulary that counts tokens."""
+    from agents import tasks, worker  # noqa: F401
+
+    worker.warm()
