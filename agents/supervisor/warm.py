@@ -7,6 +7,10 @@ import logging
 from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
 from django.urls import get_resolver
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from workspace.celery import app
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +33,17 @@ def warm_web() -> None:
             get_template(name)
         except TemplateDoesNotExist as error:
             logger.warning("The page %s has no template %s.", name, error)
+    warm_doorbell()
+
+
+def warm_doorbell() -> None:
+    """Connect to the broker, which also loads what publishes to it."""
+    try:
+        with app.producer_pool.acquire(block=True) as producer:
+            producer.maybe_declare(app.amqp.queues["turns"])
+        app.backend  # noqa: B018 - the first task looks for it among all packages
+    except (OperationalError, RedisError, OSError) as error:
+        logger.warning("The broker does not answer yet: %s", error)
 
 
 def warm_worker() -> None:
