@@ -96,7 +96,7 @@ def start_conversation(
     agent = agent_of(conversation)
     transcript.append(
         conversation.pk,
-        Draft(kind=Entry.Kind.SURFACE, body=surface_body(agent, conversation.mode)),
+        Draft(kind=Entry.Kind.SURFACE, body=surface_body(agent, conversation)),
         Draft(kind=Entry.Kind.STARTUP, body=startup_body(conversation)),
     )
     return conversation

@@ -5,6 +5,7 @@ RunStopped                  the run leaves the loop; not a failure
 ├── RunStoppedByUser        somebody pressed Stop
 ├── RunReleased             this worker is shutting down; another one goes on
 └── LimitReached            rounds, time, tokens or cost of the run are used up
+RightLost                   whoever the run works for may not do so any more
 ToolError                   the model reads it: says what would work
 ProviderError               the model service failed; the sentence is for people
 ├── ProviderUnavailable     worth another try: 429, 5xx, connect, timeout, cut stream
@@ -34,6 +35,14 @@ class RunReleased(RunStopped):
 
 class LimitReached(RunStopped):
     """A limit of the run is reached; the message says which."""
+
+
+class RightLost(Exception):
+    """The run's person left, or the workspace was deleted; a sentence for people."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 class ToolError(Exception):

@@ -14,7 +14,13 @@ from agents.errors import LimitReached, ProviderUnavailable, RunWaiting
 from agents.models import ToolCall
 from agents.receive import receive
 from agents.runs import Hold
-from agents.standing import Standing, ask_for_report, check_limits, standing_of
+from agents.standing import (
+    Standing,
+    ask_for_report,
+    check_limits,
+    check_rights,
+    standing_of,
+)
 from workspace.events import emit
 
 
@@ -43,6 +49,7 @@ def execute(hold: Hold, choice: Choice) -> None:
 def play_round(hold: Hold, choice: Choice, standing: Standing) -> None:
     """Ask the model once; the calls it asks for are open afterwards."""
     reporting = standing.reporting
+    check_rights(hold.run)
     try:
         check_limits(hold, standing)
     except LimitReached as limit:

@@ -61,7 +61,20 @@ def parse_rule(text: str) -> Rule:
     tool = resolve(name)
     if tool is None and not name.startswith("mcp__"):
         raise BadInput(f"The rule {text!r} names a tool that does not exist: {name!r}.")
-    return Rule(tool.name if tool else name, match["specifier"] or "", text.strip())
+    specifier = match["specifier"] or ""
+    if tool and tool.name == "shell" and specifier:
+        _require_words(specifier, text)
+    return Rule(tool.name if tool else name, specifier, text.strip())
+
+
+def _require_words(specifier: str, text: str) -> None:
+    try:
+        shlex.split(specifier)
+    except ValueError:
+        raise BadInput(
+            f"The rule {text!r} has a quote that is never closed. Close it, or leave "
+            "quotes out."
+        ) from None
 
 
 def whole_tool_denials(rules: Mapping[str, Sequence[str]]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 queued -> running -> (waiting -> queued)* -> finished | failed | stopped
 
 Each change is one transaction that takes the conversation's row, then the run's, and
-whose conditional update says who won. The turn shows the run's state to people.
+whose conditional update says who won; events come last. The turn shows the run's state to people.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ def finish(hold: Hold, seen_seq: int) -> bool:
         lock(run.conversation_id)
         if unheard(run.conversation_id, seen_seq):
             return False
-        emit(events.RunFinished(**hold.ids, rounds=run.round))
         _end(hold, Run.State.FINISHED)
+        emit(events.RunFinished(**hold.ids, rounds=run.round))
     return True
 
 
@@ -182,8 +182,8 @@ def unheard(conversation_id: UUID, seen_seq: int) -> bool:
 def fail(hold: Hold, message: str) -> None:
     """End a run that cannot go on; `message` is a sentence for people."""
     lock(hold.run.conversation_id)
-    emit(events.RunFailed(**hold.ids, message=message))
     _end(hold, Run.State.FAILED, message)
+    emit(events.RunFailed(**hold.ids, message=message))
 
 
 @transaction.atomic
@@ -191,8 +191,8 @@ def stop(hold: Hold) -> None:
     """End a run that somebody stopped."""
     lock(hold.run.conversation_id)
     by = _stopper(hold.run)
-    emit(events.RunStopped(**hold.ids, by=by))
     _end(hold, Run.State.STOPPED, f"Stopped by {by}.")
+    emit(events.RunStopped(**hold.ids, by=by))
 
 
 def _stopper(run: Run) -> str:
@@ -331,8 +331,8 @@ def rest(hold: Hold) -> bool:
         if any(_is_due(wait) for wait in waits):
             return False
         kinds = tuple(sorted({wait.kind for wait in waits if not wait.outcome}))
-        emit(events.RunWaiting(**hold.ids, waits_for=kinds))
         hold.guard(state=Run.State.WAITING, worker="", lease_until=None)
+        emit(events.RunWaiting(**hold.ids, waits_for=kinds))
         show(run, Turn.State.WAITING)
     return True
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from django.utils import timezone
 
-from agents.errors import LimitReached, ProviderRejected
+from agents.errors import LimitReached, ProviderRejected, RightLost
 from agents.models import Run, ToolCall
 from agents.runs import Hold
-from workspace import transcript
+from workspace import access, transcript
 from workspace.models import Entry
 from workspace.transcript import Draft
 
@@ -45,6 +45,16 @@ def standing_of(run: Run) -> Standing:
         bool(body) and not body["tool_calls"] and body["stop_reason"] != "pause",
         body.get("seen_seq", 0),
         any(row["type"] == "limit" for row in transcript.bodies(list(notices))),
+    )
+
+
+def check_rights(run: Run) -> None:
+    """Raise RightLost when nobody is left who may have this done. One query."""
+    person = run.started_by
+    if person is None or access.can(person, run.conversation.workspace, "post"):
+        return
+    raise RightLost(
+        f"{person} may no longer post in this workspace, so the work for them was ended."
     )
 
 

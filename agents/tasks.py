@@ -10,7 +10,12 @@ from celery import shared_task
 
 from agents import runs, worker
 from agents.endpoints import Choice, choose
-from agents.errors import ProviderError, RunReleased, RunStoppedByUser
+from agents.errors import (
+    ProviderError,
+    RightLost,
+    RunReleased,
+    RunStoppedByUser,
+)
 from agents.loop import execute
 from agents.runs import Hold
 from workspace.errors import LeaseLost
@@ -46,7 +51,7 @@ def play_held(hold: Hold, choice: Choice | None = None) -> None:
         _close(hold, runs.stop)
     except RunReleased:
         _close(hold, runs.release)
-    except ProviderError as error:
+    except (ProviderError, RightLost) as error:
         _close(hold, runs.fail, error.message)
     except LeaseLost:
         logger.warning("Run %s went on elsewhere", hold.run.pk)

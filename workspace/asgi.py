@@ -24,8 +24,9 @@ from workspace.web import Application, PooledApplication, mounted
 pages = PooledApplication()
 http: Application = pages
 if settings.SIMULATOR:
-    from agents.simulator.app import application as simulator
+    from agents.simulator.app import SIMULATOR, make_application
 
+    simulator = make_application(SIMULATOR, pages=pages)
     http = mounted({"/simulator": simulator}, otherwise=pages)
 
 application = ProtocolTypeRouter(

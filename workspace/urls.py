@@ -10,6 +10,7 @@ urlpatterns = [
     path("accounts/", include("allauth.urls")),
     path("admin/", admin.site.urls),
     path("i18n/", include("django.conf.urls.i18n")),
+    path("simulator/", include("agents.simulator.urls")),
     path("", include("workspace.pages_urls")),
     path("", include("agents.urls")),
     path("", include("observability.urls")),

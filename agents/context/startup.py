@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 
 from agents.models import Agent
+from agents.permissions import whole_tool_denials
 from agents.providers.base import Block, Owner, ToolSpec
 from agents.surface.policy import Surface, surface_for
 from agents.tools.base import Tool
@@ -70,10 +71,11 @@ def startup_body(conversation: Conversation) -> dict[str, Any]:
     return {"text": "\n\n".join(part["text"] for part in parts), "parts": parts}
 
 
-def surface_body(agent: Agent, mode: str) -> dict[str, Any]:
+def surface_body(agent: Agent, conversation: Conversation) -> dict[str, Any]:
     """The declared tools and the system prompt, rendered."""
     tools, absent = present()
-    chosen: Surface = surface_for(tools, absent)
+    denials = whole_tool_denials(conversation.workspace.permission_rules)
+    chosen: Surface = surface_for(tools, absent, denials)
     declared = [declaration(tool) for tool in tools if tool.name in chosen.resident]
     return {
         "tools": [
@@ -83,7 +85,7 @@ def surface_body(agent: Agent, mode: str) -> dict[str, Any]:
             }
             for row in declared
         ],
-        "system": system_blocks(agent, mode),
+        "system": system_blocks(agent, conversation.mode),
         "rendered": canonical(declared),
     }
 

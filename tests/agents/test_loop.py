@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -585,3 +586,19 @@ def test_a_run_that_nobody_took_is_rung_for_again(stage, monkeypatch):
     sweeper.sweep()
     assert rung == [Run.objects.get().pk]
     assert runs.claim(rung[0], "a worker")
+
+
+def test_a_run_ends_at_its_next_round_when_its_person_is_removed(
+    script, stage, workspace, owner, member
+):
+    from workspace.actions.people import remove_member
+
+    def remove() -> None:
+        place = workspace.memberships.get(user=member)
+        remove_member(member=place, by=owner)
+
+    provider = script(replace(calls("list_dir", path="."), before=remove))
+    stage.post("Look", author=member)
+    assert stage.play().state == Run.State.FAILED
+    assert "no longer post" in stage.turn().message
+    assert len(provider.requests) == 1
