@@ -231,6 +231,13 @@ def client() -> aioredis.Redis:
     return _clients[loop]
 
 
+async def disconnect() -> None:
+    """Close the running loop's connection, before the loop itself is closed."""
+    connection = _clients.pop(asyncio.get_running_loop(), None)
+    if connection is not None:
+        await connection.aclose()
+
+
 class TextStream:
     """Text that grows: the first delta goes at once, then one push per 40 ms.
 

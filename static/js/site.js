@@ -58,12 +58,18 @@ class Palette {
     if (this.dialog.open) return this.dialog.close();
     this.field.value = "";
     this.dialog.showModal();
-    this.known ??= this.dialog.dataset.url ? await getJSON(this.dialog.dataset.url).catch(() => null) : null;
-    this.known ??= { pages: $$(".rail a").map((link) => ({ label: link.title, url: link.href })), conversations: [] };
+    await (this.loading ??= this.load());
     this.show();
   }
 
+  async load() {
+    const url = this.dialog.dataset.url;
+    this.known = url ? await getJSON(url).catch(() => null) : null;
+    this.known ??= { pages: $$(".rail a").map((link) => ({ label: link.title, url: link.href })), conversations: [] };
+  }
+
   show() {
+    if (!this.known) return;
     const words = this.field.value.toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (one) => words.every((word) => one.label.toLowerCase().includes(word));
     this.list.replaceChildren();
@@ -102,7 +108,7 @@ class Palette {
       this.choose(this.at + step);
     } else if (event.key === "Enter") {
       event.preventDefault();
-      this.go($$("[role=option]", this.list)[this.at]);
+      this.loading.then(() => this.go($$("[role=option]", this.list)[this.at]));
     }
   }
 
