@@ -78,6 +78,11 @@ ENDPOINT = {"pk": "endpoint"}
 
 ROWS = {
     "healthz": everybody(200, 503),
+    # Server staff alone; the owner of the first workspace is one.
+    "simulator:requests": Row(
+        "owner",
+        but=dict.fromkeys(("anonymous", *ROLES[:-1]), frozenset({404})),
+    ),
     "set_language": everybody(302),
     # people
     "workspace:home": signed_in(frozenset({200, 302})),
