@@ -66,8 +66,7 @@ def holds() -> list[Hold]:
 
 
 def start() -> None:
-    """Warm up and start the threads. They end with the process."""
-    warm()
+    """Start the threads, once the worker takes tasks. They end with the process."""
     _repeat("heartbeat", beat, STOP_POLL_SECONDS)
     _repeat("sweeper", sweeper.sweep, settings.WORKER_SWEEP_SECONDS)
     threading.Thread(

@@ -22,18 +22,12 @@ def keep_django_logging(**kwargs: Any) -> None:
 
 
 @worker_ready.connect
-def take_part(**kwargs: Any) -> None:
-    """Warm what the first message needs, then let the supervisor see a worker."""
-    from agents import worker
+def show_alive(**kwargs: Any) -> None:
     from workspace.health import keep_showing_worker_alive
 
-    worker.start()
     keep_showing_worker_alive(_leaving)
 
 
 @worker_shutting_down.connect
-def leave(**kwargs: Any) -> None:
-    from agents import worker
-
+def show_leaving(**kwargs: Any) -> None:
     _leaving.set()
-    threading.Thread(target=worker.drain, name="drain").start()
