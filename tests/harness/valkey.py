@@ -1,12 +1,18 @@
-"""A Valkey on a unix socket, for as long as a test session lasts."""
+"""A Valkey on a unix socket, for as long as a test session lasts.
+
+It is tethered as the supervisor's children are: killed runs leave no server behind.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 from agents.supervisor.broker import answers, valkey_command
+from agents.supervisor.children import TETHER
 
 
 class EmbeddedValkey:
@@ -22,8 +28,9 @@ class EmbeddedValkey:
     def start(self) -> None:
         """Returns once it answers."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        tether = [sys.executable, str(TETHER), str(os.getpid())]
         self.process = subprocess.Popen(
-            valkey_command(self.socket), stdout=subprocess.DEVNULL
+            [*tether, *valkey_command(self.socket)], stdout=subprocess.DEVNULL
         )
         deadline = time.monotonic() + 10
         while not answers(self.socket):

@@ -6,10 +6,13 @@ import contextlib
 import os
 import shutil
 import socket
-import subprocess
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
+
+from tests.agents.tools.conftest import Agent
 
 
 @pytest.fixture
@@ -90,25 +93,48 @@ def test_pipes_sockets_and_devices_are_refused_without_waiting(agent):
 
 
 @pytest.fixture
-def deep(agent):
-    """A folder that few programs can delete: pytest's own clean-up could not."""
-    descriptor = os.open(agent.root, os.O_RDONLY)
-    for _ in range(10_000):
-        os.mkdir("d", dir_fd=descriptor)
-        below = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+def deep():
+    """A folder that few programs can delete, so it lies where pytest never cleans up."""
+    folder = Path(tempfile.mkdtemp(prefix="tallyroom-deep-"))
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+        for _ in range(10_000):
+            os.mkdir("d", dir_fd=descriptor)
+            descriptor = _exchange(descriptor, "d")
         os.close(descriptor)
-        descriptor = below
+        yield Agent(folder), "d/" * 10_000 + "x"
+    finally:
+        _remove_chain(folder)
+
+
+def _exchange(descriptor, name):
+    """A descriptor of a neighbour folder, in place of the one that is given."""
+    other = os.open(name, os.O_RDONLY, dir_fd=descriptor)
     os.close(descriptor)
-    yield "d/" * 10_000 + "x"
-    subprocess.run(["rm", "-rf", agent.root / "d"], check=True)
+    return other
 
 
-def test_a_folder_ten_thousand_levels_deep_hurts_nobody(agent, deep):
+def _remove_chain(folder):
+    """Go down to the last folder, then up again and delete what lies below."""
+    descriptor, depth = os.open(folder, os.O_RDONLY), 0
+    with contextlib.suppress(FileNotFoundError):
+        while True:
+            descriptor = _exchange(descriptor, "d")
+            depth += 1
+    for _ in range(depth):
+        descriptor = _exchange(descriptor, "..")
+        os.rmdir("d", dir_fd=descriptor)
+    os.close(descriptor)
+    shutil.rmtree(folder)
+
+
+def test_a_folder_ten_thousand_levels_deep_hurts_nobody(deep):
+    agent, path = deep
     (agent.root / "a").write_text("x")
     os.link(agent.root / "a", agent.root / "b")
     assert agent.call("read_file", path="a").ok
-    assert agent.call("read_file", path=deep).error.code == "bad_path"
-    assert agent.call("write_file", path=deep, content="x").error.code == "bad_path"
+    assert agent.call("read_file", path=path).error.code == "bad_path"
+    assert agent.call("write_file", path=path, content="x").error.code == "bad_path"
     assert "deeper than" in agent.call("glob", pattern="*.py").output
     assert agent.call("grep", pattern="y").output.startswith("no match")
 
