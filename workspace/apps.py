@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.db import connections
 from django.db.models.signals import post_migrate, pre_migrate
 
@@ -12,8 +13,10 @@ class WorkspaceConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from workspace import catalogues
         from workspace import checks  # noqa: F401 - registers itself
 
+        catalogues.compile_missing(settings.LOCALE_PATHS)
         pre_migrate.connect(lift_protection, sender=self)
         post_migrate.connect(protect_transcripts, sender=self)
 
