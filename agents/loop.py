@@ -11,7 +11,7 @@ from agents.calls import answer_calls
 from agents.context.assemble import assemble, items_of
 from agents.endpoints import Choice
 from agents.errors import LimitReached, ProviderUnavailable, RunWaiting
-from agents.models import ToolCall
+from agents.models import ModelCall, ToolCall
 from agents.receive import receive
 from agents.runs import Hold
 from agents.standing import (
@@ -22,6 +22,9 @@ from agents.standing import (
     standing_of,
 )
 from workspace.events import emit
+
+#: Times that a model service may put off one round for long before its run fails.
+MAX_RESTS = 5
 
 
 def execute(hold: Hold, choice: Choice) -> None:
@@ -65,10 +68,16 @@ def play_round(hold: Hold, choice: Choice, standing: Standing) -> None:
     try:
         receive(hold, choice, assembled, final=reporting)
     except ProviderUnavailable as error:
-        if error.retry_after is None:
+        if error.retry_after is None or rests(hold) >= MAX_RESTS:
             raise
         runs.open_retry(hold, error.retry_after, error.message)
         raise RunWaiting from error
+
+
+def rests(hold: Hold) -> int:
+    """How often the model service has put off the present round already."""
+    failed = hold.run.model_calls.filter(state=ModelCall.State.FAILED)
+    return failed.filter(round=hold.run.round).count() - 1
 
 
 def finish_round(hold: Hold, calls: list[ToolCall]) -> None:

@@ -45,7 +45,7 @@ def stream_with_retries(
     """Stream one answer; a cut stream begins anew, told by a `Restarted`.
 
     Raises the last error when tries or budget are used up, or when the service asks for
-    a longer pause than is left: its `retry_after` then says how long.
+    a longer pause than is left: only then does its `retry_after` say how long.
     """
     first_failure: float | None = None
     for tries in range(1, MAX_TRIES + 1):
@@ -58,6 +58,8 @@ def stream_with_retries(
             first_failure = first_failure if first_failure is not None else clock()
             left = budget - (clock() - first_failure)
             pause = _pause(tries, error)
+            if tries == MAX_TRIES:
+                error.retry_after = None  # what it asked for was granted, in vain
             if not error.retryable or tries == MAX_TRIES or pause > left:
                 raise
             retry = Retry(tries, pause, error)
