@@ -13,8 +13,10 @@ class WorkspaceConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from workspace import catalogues
-        from workspace import checks  # noqa: F401 - registers itself
+        from workspace import (
+            catalogues,
+            checks,  # noqa: F401 - registers itself
+        )
 
         catalogues.compile_missing(settings.LOCALE_PATHS)
         pre_migrate.connect(lift_protection, sender=self)

@@ -79,5 +79,5 @@ class ChatSocket(Socket):
 
 
 routes: list[URLPattern] = [
-    path("ws/c/<uuid:conversation_id>/", ChatSocket.as_asgi()),  # type: ignore[arg-type]
+    path("ws/c/<uuid:conversation_id>/", ChatSocket.as_asgi()),
 ]

@@ -56,7 +56,7 @@ def parts_of(path: str) -> list[str]:
 
 @contextlib.contextmanager
 def entered(root: Path, parts: list[str]) -> Iterator[int]:
-    """A descriptor of the folder. Raises NotVisible if it is none or reached by a link."""
+    """A descriptor of the folder. Raises NotVisible if it is none, or behind a link."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -125,7 +125,7 @@ def opened(root: Path, path: str) -> BinaryIO:
     return os.fdopen(handle, "rb")
 
 
-def save(root: Path, path: str, upload: UploadedFile, *, replace: bool) -> None:
+def save(root: Path, path: str, upload: UploadedFile[bytes], *, replace: bool) -> None:
     """Write an uploaded file into a folder. Raises Conflict if the name is taken."""
     name = parts_of((upload.name or "").replace("\\", "/"))[-1:]
     if not name:
@@ -147,7 +147,7 @@ def save(root: Path, path: str, upload: UploadedFile, *, replace: bool) -> None:
                 os.unlink(partial, dir_fd=descriptor)
 
 
-def _write(descriptor: int, partial: str, upload: UploadedFile) -> None:
+def _write(descriptor: int, partial: str, upload: UploadedFile[bytes]) -> None:
     handle = os.open(partial, _NEW, 0o644, dir_fd=descriptor)
     with os.fdopen(handle, "wb") as file:
         for chunk in upload.chunks():
@@ -174,7 +174,8 @@ def _refusal(error: OSError, name: str) -> Exception:
     if error.errno == errno.EEXIST:
         return Conflict(
             _(
-                "There is a file called %(name)s already. Tick “Replace” to overwrite it."
+                "There is a file called %(name)s already. Tick “Replace” to overwrite "
+                "it."
             )
             % {"name": name}
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from django.db.models import (
     Count,
@@ -31,7 +31,7 @@ def listed(
     workspace: Workspace, user: User, *, words: str = "", only: str = "all"
 ) -> list[Conversation]:
     """The newest conversations that fit, each with its state, in one query."""
-    found = _annotated(
+    found: QuerySet[Any] = _annotated(
         Conversation.objects.visible_to(user).filter(workspace=workspace), user
     )
     for word in words.split():

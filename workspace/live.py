@@ -9,6 +9,8 @@ beside the pushes, so that whoever joins in mid-stream gets it first.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
 import json
 import logging
 import threading
@@ -105,7 +107,8 @@ def _publish(group: str, message: dict[str, Any]) -> Push:
 def _command(group: str, text: str) -> Command:
     """The same bytes on the same channel as the layer's `group_send` would send."""
     layer: Any = get_channel_layer()
-    prefix = settings.CHANNEL_LAYERS["default"]["CONFIG"]["prefix"]
+    configured: dict[str, Any] = settings.CHANNEL_LAYERS["default"]
+    prefix = configured["CONFIG"]["prefix"]
     payload = layer.serialize({"type": "live.push", "text": text})
     return ("PUBLISH", f"{prefix}__group__{group}", payload)
 
@@ -144,6 +147,13 @@ class Pusher:
             done.cancel()
             return False
         return True
+
+    def end(self) -> None:
+        """Send what waits, then close the connection; for the process's last moment."""
+        self.settle(0.5)
+        closed = asyncio.run_coroutine_threadsafe(disconnect(), self.loop)
+        with contextlib.suppress(TimeoutError, RedisError, OSError):
+            closed.result(0.5)
 
     async def _settled(self) -> None:
         while self._waiting or self._sending or any(s.due for s in self.streams):
@@ -212,7 +222,9 @@ def pusher() -> Pusher:
     global _pusher
     if _pusher is None:
         with _starting:
-            _pusher = _pusher or Pusher()
+            if _pusher is None:
+                _pusher = Pusher()
+                atexit.register(_pusher.end)
     return _pusher
 
 
@@ -396,7 +408,7 @@ async def text_so_far(conversation_id: UUID | str) -> list[StreamText]:
     except (RedisError, OSError, TimeoutError) as error:
         logger.warning("Text so far cannot be read: %s", error)
         return []
-    return [_stream_text(value) for value in values if value is not None]
+    return [_stream_text(value) for value in values if isinstance(value, bytes)]
 
 
 def _stream_text(value: bytes) -> StreamText:

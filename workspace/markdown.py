@@ -7,6 +7,7 @@ Pygments marks code with classes, nh3 lets only known elements and addresses thr
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -24,10 +25,13 @@ from pygments.util import ClassNotFound
 LARGEST = 400_000
 LARGEST_CODE = 100_000
 
-ELEMENTS = frozenset(
-    "a blockquote br code dd del div dl dt em figcaption figure h3 h4 h5 h6 hr li ol p"
-    " pre s span strong table tbody td th thead tr ul button".split()
-)
+# fmt: off
+ELEMENTS = frozenset((
+    "a", "blockquote", "br", "button", "code", "dd", "del", "div", "dl", "dt", "em",
+    "figcaption", "figure", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s",
+    "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+))
+# fmt: on
 ATTRIBUTES = {
     "a": {"href", "title"},
     "ol": {"start"},
@@ -55,28 +59,28 @@ class Renderer(RendererHTML):
     """Headings below the page's own, code with a copy button, images as links."""
 
     def heading_open(
-        self, tokens: list[Token], index: int, options: OptionsDict, env: EnvType
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
     ) -> str:
         return f"<{_lower_heading(tokens[index].tag)}>"
 
     def heading_close(
-        self, tokens: list[Token], index: int, options: OptionsDict, env: EnvType
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
     ) -> str:
         return f"</{_lower_heading(tokens[index].tag)}>\n"
 
     def fence(
-        self, tokens: list[Token], index: int, options: OptionsDict, env: EnvType
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
     ) -> str:
         words = tokens[index].info.split()
         return code_block(tokens[index].content, words[0] if words else "")
 
     def code_block(
-        self, tokens: list[Token], index: int, options: OptionsDict, env: EnvType
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
     ) -> str:
         return code_block(tokens[index].content, "")
 
     def image(
-        self, tokens: list[Token], index: int, options: OptionsDict, env: EnvType
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
     ) -> str:
         """A picture elsewhere would tell its server who reads; a link does not."""
         address = html.escape(str(tokens[index].attrs.get("src", "")))
@@ -84,22 +88,22 @@ class Renderer(RendererHTML):
         return f'<a href="{address}">{label}</a>'
 
     def table_open(
-        self, tokens: list[Token], index: int, options: OptionsDict, env: EnvType
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
     ) -> str:
         return '<div class="table-scroll"><table>\n'
 
     def table_close(
-        self, tokens: list[Token], index: int, options: OptionsDict, env: EnvType
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
     ) -> str:
         return "</table></div>\n"
 
     def th_open(
-        self, tokens: list[Token], index: int, options: OptionsDict, env: EnvType
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
     ) -> str:
         return f'<th scope="col"{_alignment(tokens[index])}>'
 
     def td_open(
-        self, tokens: list[Token], index: int, options: OptionsDict, env: EnvType
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
     ) -> str:
         return f"<td{_alignment(tokens[index])}>"
 

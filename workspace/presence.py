@@ -57,7 +57,8 @@ async def people(conversation_id: UUID, user: User | None = None) -> list[str]:
     except (RedisError, OSError, TimeoutError) as error:
         logger.warning("Presence cannot be read: %s", error)
         return []
-    return sorted({member.decode().partition(":")[2] for member in found})
+    names = [member.decode() for member in found if isinstance(member, bytes)]
+    return sorted({name.partition(":")[2] for name in names})
 
 
 async def _renew(conversation_id: UUID, user: User) -> None:
