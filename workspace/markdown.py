@@ -61,12 +61,12 @@ class Renderer(RendererHTML):
     def heading_open(
         self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
     ) -> str:
-        return f"<{_lower_heading(tokens[index].tag)}>"
+        return f"<{tokens[index].tag}>"
 
     def heading_close(
         self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
     ) -> str:
-        return f"</{_lower_heading(tokens[index].tag)}>\n"
+        return f"</{tokens[index].tag}>\n"
 
     def fence(
         self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
@@ -108,8 +108,15 @@ class Renderer(RendererHTML):
         return f"<td{_alignment(tokens[index])}>"
 
 
-def _lower_heading(tag: str) -> str:
-    return f"h{min(6, int(tag[1]) + 2)}"
+def _nest_headings(tokens: Sequence[Token]) -> None:
+    """Begin below the page's own headings, and never skip a level on the way down."""
+    above: list[int] = []
+    for token in tokens:
+        if token.type == "heading_open":
+            level = int(token.tag[1])
+            above = [*(one for one in above if one < level), level]
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, 2 + len(above))}"
 
 
 def _alignment(cell: Token) -> str:
@@ -155,4 +162,8 @@ def render(text: str) -> str:
     """HTML that is safe to insert into a page. The same text costs nothing twice."""
     if len(text) > LARGEST:
         return f'<pre class="plain">{html.escape(text)}</pre>'
-    return _cleaner.clean(_markdown.render(text))
+    env: dict[str, Any] = {}
+    tokens = _markdown.parse(text, env)
+    _nest_headings(tokens)
+    page: str = _markdown.renderer.render(tokens, _markdown.options, env)
+    return _cleaner.clean(page)

@@ -52,6 +52,8 @@ def test_code_of_an_unknown_language_is_shown_as_it_is():
 
 def test_headings_stand_below_the_pages_own():
     assert render("# Title") == "<h3>Title</h3>\n"
+    page = render("### a\n\n##### b\n\n## c\n\n### d")
+    assert [line[1:3] for line in page.split()] == ["h3", "h4", "h3", "h4"]
 
 
 def test_a_table_keeps_its_alignment_without_a_style():

@@ -126,9 +126,12 @@ def level_help(value: str) -> str:
 
 @register.simple_tag(takes_context=True)
 def current_workspace(context: template.Context) -> Workspace | None:
-    """The workspace of this page, wherever its view put it."""
+    """The workspace of this page, or the person's first one."""
     found = context.get("workspace")
-    return found if isinstance(found, Workspace) else None
+    if isinstance(found, Workspace):
+        return found
+    rail = context.get("rail") or []
+    return rail[0] if rail else None
 
 
 @register.filter
