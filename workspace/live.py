@@ -271,6 +271,7 @@ class TextStream:
         self._sent_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         self._whole = True  # the broker needs the kept text anew
+        self._kept_at = 0.0  # when it last got it whole
         self._ended = False
 
     def write(self, text: str) -> None:
@@ -353,9 +354,10 @@ class TextStream:
         )
 
     def _keep(self, text: str) -> list[Command]:
-        if not self._whole:
+        now = time.monotonic()
+        if not self._whole and now - self._kept_at < KEEP_SECONDS / 2:
             return [("APPEND", self._key, text)]
-        self._whole = False
+        self._whole, self._kept_at = False, now
         head = _encode({"stream": self._id, "kind": self._kind, "start": self._start})
         return [
             ("SET", self._key, f"{head}\n{self._kept}", "EX", KEEP_SECONDS),
@@ -408,12 +410,17 @@ async def text_so_far(conversation_id: UUID | str) -> list[StreamText]:
     except (RedisError, OSError, TimeoutError) as error:
         logger.warning("Text so far cannot be read: %s", error)
         return []
-    return [_stream_text(value) for value in values if isinstance(value, bytes)]
+    found = [_stream_text(value) for value in values if isinstance(value, bytes)]
+    return [text for text in found if text is not None]
 
 
-def _stream_text(value: bytes) -> StreamText:
+def _stream_text(value: bytes) -> StreamText | None:
+    """None for a text whose beginning the broker has forgotten."""
     head, _, text = value.partition(b"\n")
-    known = orjson.loads(head)
+    try:
+        known = orjson.loads(head)
+    except orjson.JSONDecodeError:
+        return None
     return StreamText(
         known["stream"], known["kind"], known["start"], text.decode("utf-8", "replace")
     )
