@@ -52,6 +52,7 @@ def chat() -> dict[str, str]:
         "typingMany": _("{count} people are typing…"),
         "here": _("Here: {names}"),
         "working": _("Working… {time}"),
+        "seconds": _("{n} s"),
         "thinking": _("Thinking"),
         "writing": _("The agent is writing"),
         "answered": _("The agent has answered."),

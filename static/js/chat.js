@@ -151,7 +151,7 @@ function tick() {
   const words = $("[data-working]");
   if (!words) return;
   const seconds = Math.max(0, Math.round((Date.now() - new Date($("#turn-line").dataset.started)) / 1000));
-  const time = seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+  const time = seconds < 60 ? say("seconds", { n: seconds }) : `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
   if (seconds >= 2) words.textContent = say("working", { time });
 }
 

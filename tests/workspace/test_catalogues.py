@@ -54,6 +54,12 @@ def test_every_korean_text_keeps_the_placeholders_of_its_original():
         assert set(PLACEHOLDER.findall(text)) == wanted, original
 
 
+def test_no_korean_text_is_missing():
+    source = SOURCE.read_text(encoding="utf-8")
+    originals = re.findall(r"^msgid ", source, re.MULTILINE)
+    assert len(dict(catalogues.messages(source))) == len(originals)
+
+
 def test_the_product_speaks_korean():
     with override("ko"):
         assert translate("Stop the agent") == "에이전트 중지"
