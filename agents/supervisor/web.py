@@ -3,7 +3,8 @@
     python -m agents.supervisor.web DESCRIPTOR INET|INET6
 
 The supervisor keeps the socket open, so a crash of this process refuses nobody: who
-comes meanwhile waits until the next one is there.
+comes meanwhile waits until the next one is there. `manage.py web` is the same process
+on an address of its own, for installations of many machines.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ def adopt(descriptor: int, family: str) -> str:
 
 
 def main() -> None:
-    endpoint = adopt(int(sys.argv[1]), sys.argv[2])
+    serve([adopt(int(sys.argv[1]), sys.argv[2])])
+
+
+def serve(endpoints: list[str]) -> None:
+    """Answer on Twisted's endpoints until SIGTERM or SIGINT."""
     from daphne.server import Server  # installs its reactor, so it comes first
 
     from agents.supervisor.warm import warm_web
@@ -36,7 +41,7 @@ def main() -> None:
     warm_web()
     Server(
         application,
-        endpoints=[endpoint],
+        endpoints=endpoints,
         http_timeout=None,
         websocket_timeout=-1,
         verbosity=1,

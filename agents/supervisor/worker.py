@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 QUEUES = ("turns", "children", "background")
@@ -16,11 +17,16 @@ QUEUES = ("turns", "children", "background")
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "workspace.settings")
-    # Celery warns of root because of pickled messages, which it refuses here.
-    warnings.filterwarnings("ignore", message=".*superuser privileges.*")
     import django
 
     django.setup(set_prefix=False)
+    work(sys.argv[1:] or QUEUES)
+
+
+def work(queues: Sequence[str]) -> None:
+    """Serve the queues until SIGTERM or SIGINT; Django is set up already."""
+    # Celery warns of root because of pickled messages, which it refuses here.
+    warnings.filterwarnings("ignore", message=".*superuser privileges.*")
     from celery.signals import worker_ready, worker_shutting_down
 
     from agents.supervisor.warm import warm_worker
@@ -29,13 +35,12 @@ def main() -> None:
     warm_worker()
     worker_ready.connect(begin)
     worker_shutting_down.connect(leave)
-    queues = ",".join(sys.argv[1:] or QUEUES)
     app.worker_main(
         [
             "--quiet",
             "worker",
             *("--pool", "threads"),
-            *("--queues", queues),
+            *("--queues", ",".join(queues)),
             *("--loglevel", "WARNING"),
             *("--hostname", os.environ.get("WORKER_NAME", "") or "worker@%h"),
             "--without-gossip",
