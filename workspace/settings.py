@@ -243,6 +243,8 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 SIGN_UP = env.choice("SIGN_UP", "invited", options=("invited", "open"))
+# Whose X-Forwarded-For is believed when sign-ins are counted by address.
+ALLAUTH_TRUSTED_PROXY_COUNT = env.whole("TRUSTED_PROXY_COUNT", 0)
 ACCOUNT_ADAPTER = "workspace.accounts.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
