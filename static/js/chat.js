@@ -235,6 +235,11 @@ const live = new Live(dataset.socket, {
   heard: (message) => heard[message.type]?.(message),
   changed,
   question: () => ({ after: entries.last }),
+  // Whatever became of the socket meanwhile, the page itself asks what is new.
+  woke() {
+    entries.catchUp().catch(() => {});
+    refreshTail();
+  },
 });
 
 // A push may be lost, a proxy may refuse sockets: ask from time to time all the same.

@@ -99,6 +99,31 @@ def test_an_answer_that_ended_while_the_page_was_offline_is_there_at_once(
     assert answer(page) == story(40)["text"]
 
 
+def test_a_socket_that_swallows_everything_is_given_up(page: Page):
+    swallowing: list[bool] = []
+
+    def relay(socket):
+        server = socket.connect_to_server()
+        is_first = not swallowing
+        swallowing.append(False)
+
+        def to_page(message):
+            if not (is_first and swallowing[0]):
+                socket.send(message)
+
+        server.on_message(to_page)
+        socket.on_message(
+            lambda message: None if is_first and swallowing[0] else server.send(message)
+        )
+
+    page.route_web_socket("**/ws/c/**", relay)
+    start(page, script(story(40, 50)))
+    underway(page, 20)
+    swallowing[0] = True
+    finished(page, 14)
+    assert answer(page) == story(40)["text"]
+
+
 def test_two_tabs_show_the_same_answers_over_several_turns(
     page: Page, context: BrowserContext
 ):

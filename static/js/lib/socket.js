@@ -3,15 +3,16 @@
 
 const FIRST_DELAY = 300;
 const LONGEST_DELAY = 10000;
-const SILENCE = 5000;
+const SILENCE = 3000;
 
 export class Live {
-  constructor(path, { heard, changed, question }) {
+  constructor(path, { heard, changed, question, woke }) {
     this.url = new URL(path, location.href);
     this.url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     this.heard = heard;
     this.changed = changed;
     this.question = question;
+    this.woke = woke;
     this.delay = FIRST_DELAY;
     this.failures = 0;
     this.ended = false;
@@ -75,6 +76,7 @@ export class Live {
 
   wake() {
     if (this.ended) return;
+    this.woke();
     if (this.open) this.ask();
     else if (!this.socket) {
       this.delay = FIRST_DELAY;
