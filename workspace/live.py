@@ -13,11 +13,12 @@ import atexit
 import contextlib
 import json
 import logging
+import secrets
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
@@ -265,6 +266,8 @@ class TextStream:
         self._set_key = streams_key(conversation_id)
         self._key = text_key(conversation_id, stream_id)
         self._id, self._kind = stream_id, kind
+        #: Tells a stream from one of the same id that a lost worker began.
+        self._epoch = secrets.token_hex(4)
         self._new: deque[str] = deque()
         self._kept = ""
         self._start = 0  # characters before `_kept` that were let go
@@ -344,6 +347,7 @@ class TextStream:
         message = {
             "type": "message.delta",
             "stream": self._id,
+            "epoch": self._epoch,
             "kind": self._kind,
             "offset": offset,
             "text": text,
@@ -358,7 +362,13 @@ class TextStream:
         if not self._whole and now - self._kept_at < KEEP_SECONDS / 2:
             return [("APPEND", self._key, text)]
         self._whole, self._kept_at = False, now
-        head = _encode({"stream": self._id, "kind": self._kind, "start": self._start})
+        known = {
+            "stream": self._id,
+            "epoch": self._epoch,
+            "kind": self._kind,
+            "start": self._start,
+        }
+        head = _encode(known)
         return [
             ("SET", self._key, f"{head}\n{self._kept}", "EX", KEEP_SECONDS),
             ("SADD", self._set_key, self._key),
@@ -392,6 +402,7 @@ class StreamText:
     kind: Kind
     start: int
     text: str
+    epoch: str = field(default="", compare=False)
 
 
 def streams_key(conversation_id: UUID | str) -> str:
@@ -422,5 +433,9 @@ def _stream_text(value: bytes) -> StreamText | None:
     except orjson.JSONDecodeError:
         return None
     return StreamText(
-        known["stream"], known["kind"], known["start"], text.decode("utf-8", "replace")
+        known["stream"],
+        known["kind"],
+        known["start"],
+        text.decode("utf-8", "replace"),
+        known["epoch"],
     )

@@ -162,8 +162,9 @@ const typing = new Map();
 const heard = {
   sync({ head, turns, streams: running, people }) {
     const done = head > entries.last ? entries.catchUp(head) : Promise.resolve();
-    done.then(() => streams.sync(running), () => {});
     const newest = turns[turns.length - 1];
+    const open = newest && OPEN.includes(newest.state) ? newest.turn : null;
+    done.then(() => streams.sync(running, open), () => {});
     const line = $("#turn-line")?.dataset;
     if (newest && (newest.turn !== line?.turn || newest.state !== line?.turnState)) refreshTail();
     if (newest?.state === "waiting") refreshWaits();

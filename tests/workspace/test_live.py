@@ -108,6 +108,21 @@ async def test_whoever_joins_in_mid_stream_gets_the_text_so_far():
     assert await live.text_so_far(conversation) == []
 
 
+async def test_a_stream_begun_anew_after_a_lost_worker_replaces_the_old_text():
+    conversation = uuid4()
+    lost, anew = (live.TextStream(conversation, "r:1:1:text") for _ in range(2))
+    lost.write("never finis")
+    await settled()
+    [before] = await live.text_so_far(conversation)
+    anew.write("The ")
+    await settled()
+    [after] = await live.text_so_far(conversation)
+    assert after.text == "The "
+    assert after.epoch != before.epoch
+    lost.close()
+    anew.close()
+
+
 async def test_a_superseded_stream_says_so_and_takes_no_more_text():
     conversation = uuid4()
     layer, channel = await listen(live.conversation_group(conversation))

@@ -88,8 +88,9 @@ export class Blocks {
 }
 
 export class Stream {
-  constructor(id, kind, place) {
+  constructor(id, epoch, kind, place) {
     this.id = id;
+    this.epoch = epoch;
     this.kind = kind;
     this.place = place;
     this.length = 0;

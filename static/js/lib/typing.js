@@ -15,22 +15,31 @@ export class Streams {
     this.message = null;
   }
 
-  delta({ stream: id, kind, offset, text }) {
-    if (this.finished.has(id)) return;
-    const stream = this.all.get(id) ?? this.begin(id, kind);
+  delta({ stream: id, epoch, kind, offset, text }) {
+    if (this.finished.has(id + epoch)) return;
+    const known = this.all.get(id);
+    // A lost worker's text gives way to that of the one who begins the round again.
+    if (known && known.epoch !== epoch) this.end(known);
+    const stream = this.all.get(id) ?? this.begin(id, epoch, kind);
     if (!stream.take(offset, text)) this.gap();
     this.soon();
   }
 
-  begin(id, kind) {
-    const stream = new Stream(id, kind, this);
+  begin(id, epoch, kind) {
+    const stream = new Stream(id, epoch, kind, this);
     this.all.set(id, stream);
     return stream;
   }
 
   // What a catch-up says is in progress: begin what is new, fill what is missing.
-  sync(streams) {
-    for (const { stream, kind, start, text } of streams) this.delta({ stream, kind, offset: start, text });
+  // What a lost worker left behind is older than the entries: it is not shown.
+  sync(streams, turn) {
+    const rounds = turn ? $$(`#entries [data-turn="${turn}"][data-round]`).map((one) => Number(one.dataset.round) || 0) : [];
+    const done = turn ? Math.max(0, ...rounds) : Infinity;
+    for (const { stream, epoch, kind, start, text } of streams) {
+      if (kind !== "tool" && Number(stream.split(":")[1]) <= done) continue;
+      this.delta({ stream, epoch, kind, offset: start, text });
+    }
     const alive = new Set(streams.map((one) => one.stream));
     for (const stream of this.all.values()) if (!alive.has(stream.id) && stream.closed) this.end(stream);
   }
@@ -113,8 +122,8 @@ export class Streams {
 
   superseded(id) {
     const stream = this.all.get(id);
-    this.finished.add(id);
     if (!stream) return;
+    this.finished.add(id + stream.epoch);
     this.all.delete(id);
     if (!stream.element) return;
     stream.element.classList.add("is-superseded");
@@ -125,7 +134,7 @@ export class Streams {
 
   closed(id) {
     const stream = this.all.get(id);
-    if (!stream) return void this.finished.add(id);
+    if (!stream) return;
     stream.closed = true;
     stream.body?.classList.remove("caret");
   }
@@ -136,7 +145,7 @@ export class Streams {
   }
 
   end(stream) {
-    this.finished.add(stream.id);
+    this.finished.add(stream.id + stream.epoch);
     this.all.delete(stream.id);
     stream.element?.remove();
   }
