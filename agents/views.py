@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from agents import actions, gauge, queries
 from agents.models import Wait
-from workspace.access import conversation_for, membership, workspace_for
+from workspace.access import can, conversation_for, membership, workspace_for
 from workspace.errors import BadInput, NotVisible
 from workspace.middleware import wants_json
 from workspace.models import Conversation, QueuedMessage, User
@@ -241,6 +241,7 @@ def figures(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpRespo
         "conversation": conversation,
         "workspace": conversation.workspace,
         "header": shown,
+        "may_manage": can(request.user, conversation.workspace, "manage_endpoints"),
     }
     if not wants_json(request):
         return render(request, "agents/_header.html", context)

@@ -132,6 +132,15 @@ def test_the_figures_name_the_simulator_and_say_what_a_turn_used(
     assert "No language model is answering" in shown["header"]
 
 
+def test_who_manages_endpoints_is_led_to_them_by_the_simulators_line(
+    conversation, as_person, member, admin
+):
+    url = address(conversation, "figures")
+    for user, is_led in ((member, False), (admin, True)):
+        shown = as_person(user).get(url, headers=JSON).json()
+        assert ("/settings/endpoints/" in shown["header"]) is is_led
+
+
 @pytest.fixture
 def asked(conversation, as_person, member):
     """A question and an approval that the member's turn waits for."""
