@@ -61,6 +61,16 @@ def words(name: str, default: str = "") -> list[str]:
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
 
+def ports(name: str, default: str) -> list[int]:
+    """Numbers of ports, written with commas."""
+    found = words(name, default)
+    if not all(port.isdecimal() and 0 < int(port) < 65_536 for port in found):
+        raise ImproperlyConfigured(
+            f"{name} is {','.join(found)!r}; write port numbers with commas: 80,443."
+        )
+    return [int(port) for port in found]
+
+
 def secret(name: str) -> str:
     """The variable itself, or the content of the file that <name>_FILE names."""
     path = text(f"{name}_FILE")

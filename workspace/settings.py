@@ -208,6 +208,15 @@ SIMULATOR = env.choice("SIMULATOR", "on", options=("on", "off")) == "on"
 # Where the web process serves it; `up` passes the port that it listens on.
 SIMULATOR_URL = env.text("SIMULATOR_URL", "http://127.0.0.1:8000/simulator")
 SANDBOX = env.choice("SANDBOX", "auto", options=("auto", "off"))
+SANDBOX_MEMORY_MB = env.whole("SANDBOX_MEMORY_MB", 2048, least=64)
+SANDBOX_PROCESSES = env.whole("SANDBOX_PROCESSES", 256, least=8)
+SANDBOX_FILE_MB = env.whole("SANDBOX_FILE_MB", 1024, least=1)
+SANDBOX_TEMPORARY_MB = env.whole("SANDBOX_TEMPORARY_MB", 256, least=1)
+SANDBOX_HOSTS = env.words("SANDBOX_HOSTS")
+SANDBOX_PORTS = env.ports("SANDBOX_PORTS", "80,443")
+SANDBOX_TRAFFIC_MB = env.whole("SANDBOX_TRAFFIC_MB", 1024, least=1)
+WORKSPACE_QUOTA_MB = env.whole("WORKSPACE_QUOTA_MB", 5120, least=1)
+FREE_SPACE_MB = env.whole("FREE_SPACE_MB", 512)
 TOOL_DEFERRAL = env.choice("TOOL_DEFERRAL", "on", options=("on", "off")) == "on"
 EXCLUDE_TOOLS = env.words("EXCLUDE_TOOLS")
 SYSTEM_PROMPT_FILE = env.text("SYSTEM_PROMPT_FILE")

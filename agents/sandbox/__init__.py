@@ -10,7 +10,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from django.conf import settings
@@ -18,25 +18,23 @@ from django.conf import settings
 from agents.interrupts import Interrupt
 from agents.sandbox import bwrap, watch
 from agents.sandbox.bwrap import HOME, find_program, find_python
+from agents.sandbox.egress import Egress, Rules
 from agents.sandbox.limits import Limits, Outcome
 from agents.sandbox.process import Command, Progress, SandboxFailed, read_status
 
 __all__ = [
     "HOME",
-    "NO_NETWORK",
     "Limits",
     "Outcome",
+    "Rules",
     "Sandbox",
     "SandboxFailed",
     "available",
     "find_program",
     "find_python",
     "is_off",
+    "why_no_network",
 ]
-
-NO_NETWORK = (
-    "Network access of commands is not available in this version; they run without it."
-)
 
 
 def is_off() -> bool:
@@ -47,6 +45,11 @@ def is_off() -> bool:
 def available() -> str:
     """ "" if commands can run here, else the reason why the tools for it are absent."""
     return "" if is_off() else bwrap.why_unavailable()
+
+
+def why_no_network() -> str:
+    """ "" if commands can have network where a workspace grants it, else the reason."""
+    return "" if is_off() else bwrap.why_no_network()
 
 
 def _silent(text: str) -> None:
@@ -63,6 +66,8 @@ class Sandbox:
     progress: Callable[[str], None] = _silent
     environment: dict[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    #: Where the command may go through the proxy; None: it has no network.
+    network: Rules | None = None
     #: For the server's own programs that only need to be stoppable, never for others'.
     unconfined: bool = False
 
@@ -87,15 +92,36 @@ class Sandbox:
             self._start_open if is_off() or self.unconfined else self._start_confined
         )
         with ExitStack() as stack:
-            command = start(stack, argv, cwd, stdin, timeout)
+            egress = self._way_out(stack)
+            command = start(stack, argv, cwd, stdin, timeout, egress)
             stack.enter_context(self.interrupt.on_stop(command.stop))
             captured = command.follow(disk, Progress(self.progress))
-            return command.outcome(captured, command.wait(disk))
+            outcome = command.outcome(captured, command.wait(disk))
+            if egress is None:
+                return outcome
+            return replace(outcome, visits=tuple(egress.visits), asked=egress.asked)
+
+    def _way_out(self, stack: ExitStack) -> Egress | None:
+        """A proxy for the command, if it is granted one and can be led to it."""
+        if self.network is None or is_off() or bwrap.why_no_network():
+            return None
+        try:
+            return stack.enter_context(Egress(self.network))
+        except OSError as error:
+            raise SandboxFailed(f"The way to the network failed: {error}") from error
 
     def _start_confined(
-        self, stack: ExitStack, argv: list[str], cwd: str, stdin: bytes, timeout: float
+        self,
+        stack: ExitStack,
+        argv: list[str],
+        cwd: str,
+        stdin: bytes,
+        timeout: float,
+        egress: Egress | None,
     ) -> Command:
         """Start bubblewrap, which waits until the command's limits are set."""
+        if egress is not None:
+            argv = bwrap.behind_proxy(argv)
         program = bwrap.find_bwrap()
         if not program:
             raise SandboxFailed(f"Commands cannot run: {bwrap.why_unavailable()}.")
@@ -113,6 +139,7 @@ class Sandbox:
                 cwd=f"{HOME}/{cwd}".rstrip("/"),
                 environment={**bwrap.ENVIRONMENT, **self.environment},
                 limits=self.limits,
+                proxy=egress.path if egress else None,
             )
             line += ["--json-status-fd", str(status_end), "--block-fd", str(gate_end)]
             command = self._spawn(
@@ -130,7 +157,13 @@ class Sandbox:
         return command
 
     def _start_open(
-        self, stack: ExitStack, argv: list[str], cwd: str, stdin: bytes, timeout: float
+        self,
+        stack: ExitStack,
+        argv: list[str],
+        cwd: str,
+        stdin: bytes,
+        timeout: float,
+        egress: Egress | None,
     ) -> Command:
         """Start the command as the server itself: the operator has asked for that."""
         command = self._spawn(

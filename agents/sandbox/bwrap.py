@@ -1,7 +1,7 @@
 """The view of the machine that confined code gets, as bubblewrap's arguments.
 
 Only /usr and its siblings, a generated /etc, a private /tmp and the workspace's files
-are there. The namespaces are new, the network too: nothing leads out of it.
+are there. The namespaces are new, the network too: at most a socket leads out of it.
 """
 
 # ruff: noqa: S108 - these folders are the sandbox's own, not the machine's
@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.sandbox import seccomp
+from agents.sandbox import forward_program, seccomp
 from agents.sandbox.limits import Limits
 
 HOME = "/workspace"
@@ -50,6 +50,26 @@ _ETC = {
 }
 # Links that /usr/bin/awk and the like go through, and the linker's index.
 _ETC_BOUND = ("/etc/alternatives", "/etc/ld.so.cache")
+# Whom clients may trust, by distribution; never the folders beside, which hold keys.
+_CERTIFICATES = (
+    "/etc/ssl/certs",
+    "/etc/ssl/cert.pem",
+    "/etc/pki/tls/certs",
+    "/etc/pki/tls/cert.pem",
+    "/etc/pki/ca-trust/extracted",
+)
+_PROXY_SOCKET, _FORWARD = "/run/egress/proxy", "/run/egress/forward.py"
+_PROXY_PORT = 47_128  # inside, where hardly anything else listens
+_PROXY_URL = f"http://127.0.0.1:{_PROXY_PORT}"
+_INSIDE = "localhost,127.0.0.1,::1"  # what runs in the sandbox needs no proxy
+PROXY_ENVIRONMENT = {
+    "HTTP_PROXY": _PROXY_URL,
+    "HTTPS_PROXY": _PROXY_URL,
+    "NO_PROXY": _INSIDE,
+    "http_proxy": _PROXY_URL,
+    "https_proxy": _PROXY_URL,
+    "no_proxy": _INSIDE,
+}
 # /proc too: to a server that runs as root, most of the kernel's settings in /proc/sys
 # would be writable from inside, whatever the uid there and without any capability.
 _SEALED = ("/dev", "/proc", "/")
@@ -101,6 +121,19 @@ class Mount:
     read_only: bool = False
 
 
+def why_no_network() -> str:
+    """ "" if commands can be led to the proxy, else the reason."""
+    if not find_python():
+        return "the system has no Python of its own (/usr/bin/python3) to lead there"
+    return ""
+
+
+def behind_proxy(argv: list[str]) -> list[str]:
+    """The command that leads clients to the proxy, then becomes `argv`."""
+    way = [_FORWARD, _PROXY_SOCKET, str(_PROXY_PORT)]
+    return [find_python(), "-I", "-S", *way, *argv]
+
+
 def memory_file(stack: ExitStack, name: str, data: bytes) -> int:
     """A descriptor that holds `data`, read from its beginning; the stack closes it."""
     descriptor = os.memfd_create(name)
@@ -133,11 +166,21 @@ def _private(limits: Limits) -> list[str]:
     )
 
 
+def _way_out(proxy: Path, program_fd: int) -> list[str]:
+    """The proxy's socket, the program that leads to it, and whom clients may trust."""
+    arguments = ["--ro-bind", os.fspath(proxy), _PROXY_SOCKET]
+    arguments += ["--perms", "0444", "--file", str(program_fd), _FORWARD]
+    for path in _CERTIFICATES:
+        arguments += ["--ro-bind-try", path, path]
+    return arguments
+
+
 def arguments(
     stack: ExitStack,
     program: str,
     mount: Mount,
     *,
+    proxy: Path | None = None,
     cwd: str,
     environment: dict[str, str],
     limits: Limits,
@@ -149,6 +192,11 @@ def arguments(
     for name, text in _ETC.items():
         descriptors.append(memory_file(stack, name, text.encode()))
         line += ["--perms", "0444", "--file", str(descriptors[-1]), f"/etc/{name}"]
+    if proxy is not None:
+        source = Path(forward_program.__file__).read_bytes()
+        descriptors.append(memory_file(stack, "forward", source))
+        line += _way_out(proxy, descriptors[-1])
+        environment = {**environment, **PROXY_ENVIRONMENT}
     bind = "--ro-bind" if mount.read_only else "--bind"
     line += [bind, os.fspath(mount.root), HOME]
     for folder in _SEALED:

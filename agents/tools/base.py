@@ -58,6 +58,8 @@ class ToolResult:
     `diff`      unified text of what a write changed; `created` for a new file
     `exit`      a command's exit code; `seconds`, `cut_short` (timeout, stopped, memory,
                 processes, disk), `dropped` (bytes of output beyond the limit)
+    `network`   `asked`: how many requests a command made through the proxy, `visits`: the
+                first of them {method, host, port, refused, sent, received} (bytes)
     `todo`      the whole checklist: [{content, status}]
     `matches`   how many a search found; `truncated` if it stopped at its limit
     `commit`    the hash of a new commit

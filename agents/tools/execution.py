@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import asdict
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from agents import sandbox
 from agents.errors import ToolError
-from agents.sandbox import NO_NETWORK, Outcome, Sandbox, SandboxFailed
+from agents.sandbox import Limits, Outcome, Rules, Sandbox, SandboxFailed
 from agents.tools.base import Arguments, Tool, ToolContext, ToolResult
 from agents.tools.paths import Root, parse
 
 _CODE_FOLDER = "/tmp/code"  # noqa: S108 - inside the sandbox, in its private memory
+_MOST_REFUSALS = 5  # told to the model; meta has more
 _LONGEST_COMMAND = 100_000  # bytes; the kernel takes 131,072 in one argument
 
 
@@ -35,13 +37,15 @@ class ExecuteCode(Arguments):
     timeout: int = Field(60, ge=1, le=600, description="seconds")
 
 
-def sandbox_of(ctx: ToolContext) -> Sandbox:
+def sandbox_of(ctx: ToolContext, *, network: bool = False) -> Sandbox:
     """The sandbox of a call: its files, its author, its stop switch."""
     return Sandbox(
         ctx.root,
         ctx.interrupt,
         read_only=ctx.read_only,
         progress=ctx.progress,
+        limits=Limits.from_settings(),
+        network=Rules.from_settings() if network and ctx.network else None,
         environment={
             "GIT_AUTHOR_NAME": _one_line(ctx.author_name),
             "GIT_AUTHOR_EMAIL": _one_line(ctx.author_email),
@@ -62,10 +66,15 @@ def run_command(
     timeout: float,
     cwd: str = "",
     stdin: bytes = b"",
+    network: bool = False,
 ) -> Outcome:
-    """Run in the sandbox; what hinders the start is told to the model."""
+    """Run in the sandbox; what hinders the start is told to the model.
+
+    `network` is what the command is for; the workspace has to grant it too.
+    """
+    box = sandbox_of(ctx, network=network)
     try:
-        return sandbox_of(ctx).run(argv, timeout=timeout, cwd=cwd, stdin=stdin)
+        return box.run(argv, timeout=timeout, cwd=cwd, stdin=stdin)
     except SandboxFailed as error:
         raise ToolError(str(error), code="sandbox_failed") from error
 
@@ -77,7 +86,7 @@ def shell(ctx: ToolContext, args: Shell) -> ToolResult:
         cwd = "/".join(parts)
     program = sandbox.find_program("bash") or "/bin/sh"
     argv = [program, "-c", args.command]
-    outcome = run_command(ctx, argv, timeout=args.timeout, cwd=cwd)
+    outcome = run_command(ctx, argv, timeout=args.timeout, cwd=cwd, network=True)
     return as_result(ctx, outcome)
 
 
@@ -106,19 +115,26 @@ def execute_code(ctx: ToolContext, args: ExecuteCode) -> ToolResult:
     )
     argv = ["/bin/sh", "-c", script, sandbox.find_python()]
     outcome = run_command(
-        ctx, argv, timeout=args.timeout, stdin=args.code.encode("utf-8")
+        ctx,
+        argv,
+        timeout=args.timeout,
+        stdin=args.code.encode("utf-8"),
+        network=True,
     )
     return as_result(ctx, outcome)
 
 
 def as_result(ctx: ToolContext, outcome: Outcome) -> ToolResult:
     """What a model reads of a command: both streams, then how it ended."""
-    meta = {
+    meta: dict[str, Any] = {
         "exit": outcome.exit,
         "seconds": round(outcome.seconds, 3),
         "cut_short": outcome.cut_short,
         "dropped": outcome.dropped,
     }
+    if outcome.asked:
+        visits = [asdict(visit) for visit in outcome.visits]
+        meta["network"] = {"asked": outcome.asked, "visits": visits}
     output = _output(ctx, outcome)
     if outcome.cut_short:
         code = {"stopped": "interrupted"}.get(outcome.cut_short, outcome.cut_short)
@@ -136,10 +152,21 @@ def _output(ctx: ToolContext, outcome: Outcome) -> str:
         parts += ["[stderr]", errors]
     if outcome.dropped:
         parts.append(f"[output limit reached: {outcome.dropped:,} more bytes dropped]")
-    if ctx.network:
-        parts.append(f"[{NO_NETWORK}]")
+    parts += _network(ctx, outcome)
     ending = outcome.cut_short or f"exit {outcome.exit}"
     return "\n".join([*(part for part in parts if part), f"[{ending}]"])
+
+
+def _network(ctx: ToolContext, outcome: Outcome) -> list[str]:
+    """Why the network is missing or said no: programs often hide the reason."""
+    if ctx.network and (reason := sandbox.why_no_network()):
+        return [f"[no network: {reason}]"]
+    refused = dict.fromkeys(
+        f"[network: {visit.host}:{visit.port} failed. {visit.refused}]"
+        for visit in outcome.visits
+        if visit.refused
+    )
+    return list(refused)[:_MOST_REFUSALS]
 
 
 def _why_no_python() -> str:
@@ -154,8 +181,9 @@ SHELL = Tool(
     name="shell",
     group="execution",
     description=(
-        "Run a shell command in the workspace (/workspace; no network, only its files "
-        "persist). Prints stdout, [stderr], [exit N]. For builds, tests, git."
+        "Run a shell command in the workspace (/workspace; only its files persist; "
+        "network off or by HTTP proxy). Prints stdout, [stderr], [exit N]. For builds, "
+        "tests, git."
     ),
     tag="exec",
     arguments=Shell,

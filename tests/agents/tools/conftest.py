@@ -46,6 +46,9 @@ class Agent:
     def call_read_only(self, name: str, **arguments: object) -> ToolResult:
         return self.call_as(replace(self.context, read_only=True), name, **arguments)
 
+    def call_with_network(self, name: str, **arguments: object) -> ToolResult:
+        return self.call_as(replace(self.context, network=True), name, **arguments)
+
     def call_as(
         self, context: ToolContext, name: str, **arguments: object
     ) -> ToolResult:

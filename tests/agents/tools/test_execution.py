@@ -103,6 +103,43 @@ def test_code_that_reads_input_ends_at_once(agent):
     assert "EOFError" in agent.call("execute_code", code="input()").output
 
 
+REQUEST = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:80')"
+
+
+@needs_python
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("shell", {"command": 'no_proxy= python3 -c "$0"'.replace("$0", REQUEST)}),
+        (
+            "execute_code",
+            {"code": f"import os; os.environ['no_proxy'] = ''\n{REQUEST}"},
+        ),
+    ],
+)
+def test_what_the_network_refused_is_told_to_model_and_people(agent, name, arguments):
+    result = agent.call_with_network(name, **arguments)
+    assert "[network: 127.0.0.1:80 failed. '127.0.0.1' leads to" in result.output
+    (visit,) = result.meta["network"]["visits"]
+    assert (visit["method"], visit["host"]) == ("GET", "127.0.0.1")
+    assert result.meta["network"]["asked"] == 1
+
+
+@needs_python
+def test_without_the_workspaces_grant_no_proxy_is_named(agent):
+    assert "proxy" not in agent.call("shell", command="env").output.lower()
+
+
+def test_network_that_cannot_be_had_is_told_with_the_reason(agent, monkeypatch):
+    from agents.sandbox import bwrap
+
+    monkeypatch.setattr(bwrap, "find_python", lambda: "")
+    result = agent.call_with_network("shell", command="env")
+    assert result.ok
+    assert "[no network: the system has no Python of its own" in result.output
+    assert "HTTP_PROXY" not in result.output
+
+
 def test_without_a_sandbox_commands_are_absent_with_the_reason(monkeypatch):
     from agents.sandbox import bwrap
     from agents.tools.registry import present
