@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-
 from agents.models import ModelCall, Run, ToolCall
 from tests.chaos.promises import counted
 from tests.chaos.report import Report

@@ -9,7 +9,7 @@ from typing import Any
 from agents.models import ModelCall, Run, ToolCall
 from observability.models import Record
 from tests.chaos.report import Report
-from tests.chaos.world import World
+from tests.chaos.world import TAG, World
 from workspace import transcript
 from workspace.models import Conversation, Entry, Turn
 
@@ -108,7 +108,9 @@ def pair_fault(messages: list[dict[str, Any]]) -> str:
             return f"no result for {wanted}"
         if message["role"] == "assistant":
             wanted = [call["id"] for call in message.get("tool_calls") or ()]
-    return f"no result for {wanted}" if wanted else ""
+    if wanted:
+        return f"no result for {wanted}"
+    return "nothing to answer" if messages[-1]["role"] == "assistant" else ""
 
 
 def repeated_rounds(world: World) -> Iterator[str]:
@@ -125,19 +127,22 @@ def repeated_rounds(world: World) -> Iterator[str]:
 
 def stored_answers() -> dict[tuple[str, int], float]:
     """When each round's answer was stored, by the tag of the message it answers."""
-    from tests.chaos.world import TAG
-
     found: dict[tuple[str, int], float] = {}
     for conversation in Conversation.objects.all():
-        tag, answers = "", 0
+        tags: list[tuple[int, str]] = []
+        answers: Counter[str] = Counter()
         for entry in transcript.entries(conversation.pk):
+            body = transcript.body(entry)
             if entry.kind == Entry.Kind.USER:
-                match = TAG.search(transcript.body(entry).get("text", ""))
-                if match:
-                    tag, answers = match[1], 0
-            elif entry.kind == Entry.Kind.ASSISTANT and tag:
-                answers += 1
-                found.setdefault((tag, answers), entry.created_at.timestamp())
+                if match := TAG.search(body.get("text", "")):
+                    tags.append((entry.seq, match[1]))
+            elif entry.kind == Entry.Kind.ASSISTANT:
+                # What was said while it was made, it does not answer.
+                heard = [tag for seq, tag in tags if seq <= body["seen_seq"]]
+                if heard:
+                    answers[heard[-1]] += 1
+                    key = (heard[-1], answers[heard[-1]])
+                    found.setdefault(key, entry.created_at.timestamp())
     return found
 
 

@@ -39,6 +39,12 @@ class Report:
         if late:
             self.figure(f"{what}: spread", spread(seconds))
 
+    def times(self, what: str, seconds: Sequence[float], *, p95: float) -> None:
+        """A goal, not a promise: a busy machine may miss it, so it is only shown."""
+        met = percentile(seconds, 0.95) <= p95
+        goal = f"goal p95 {p95 * 1000:.0f}: {'met' if met else 'missed'}"
+        self.figure(what, f"{spread(seconds)} ({goal})")
+
 
 def percentile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
