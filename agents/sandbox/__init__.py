@@ -33,6 +33,7 @@ __all__ = [
     "find_program",
     "find_python",
     "is_off",
+    "no_room",
     "why_no_network",
 ]
 
@@ -50,6 +51,12 @@ def available() -> str:
 def why_no_network() -> str:
     """ "" if commands can have network where a workspace grants it, else the reason."""
     return "" if is_off() else bwrap.why_no_network()
+
+
+def no_room(root: Path, size: int) -> str:
+    """Why `size` more bytes exceed what commands may store, too; "" if they do not."""
+    limits = Limits.from_settings()
+    return watch.no_room(root, size, limits.quota, limits.free_space)
 
 
 def _silent(text: str) -> None:

@@ -129,19 +129,11 @@ class DiskWatch:
         if self._size + may_have_written > self.quota or self._stale():
             self._measure()
         if self._size > self.quota and self._size > self._at_start + _SLACK:
-            return (
-                f"The workspace's files are over the quota of {megabytes(self.quota)}. "
-                f"Delete what is not needed, then try again."
-            )
+            return _over_quota(self.quota)
         return ""
 
     def _low_disk(self, free: int) -> str:
-        if free >= self.floor:
-            return ""
-        return (
-            f"The server's disk has only {megabytes(free)} left "
-            f"({megabytes(self.floor)} are kept free). Ask the operator for space."
-        )
+        return "" if free >= self.floor else _low_disk(free, self.floor)
 
     def _stale(self) -> bool:
         """Somebody else may free as much as the command writes: look now and then."""
@@ -155,6 +147,39 @@ class DiskWatch:
         self._size = folder_size(self.folder, self.give_up, 2 * self.quota)
         self._measured_at = time.monotonic()
         self._pause = max(0.5, 10 * (self._measured_at - started))
+
+
+def no_room(folder: Path, size: int, quota: int, floor: int) -> str:
+    """Why `size` more bytes must not be stored below a folder; "" if they may."""
+    free = free_space(folder)
+    if free - size < floor:
+        return _low_disk(free, floor)
+    # What the whole disk holds bounds what the folder can: most need no measuring.
+    if used_space(folder) + size <= quota:
+        return ""
+    if folder_size(folder, limit=quota) + size > quota:
+        return _over_quota(quota)
+    return ""
+
+
+def used_space(folder: Path) -> int:
+    """Bytes that all files of the folder's disk take together."""
+    status = os.statvfs(folder)
+    return (status.f_blocks - status.f_bfree) * status.f_frsize
+
+
+def _over_quota(quota: int) -> str:
+    return (
+        f"The workspace's files are over the quota of {megabytes(quota)}. Delete what "
+        f"is not needed, then try again."
+    )
+
+
+def _low_disk(free: int, floor: int) -> str:
+    return (
+        f"The server's disk has only {megabytes(free)} left ({megabytes(floor)} are "
+        f"kept free). Ask the operator for space."
+    )
 
 
 def megabytes(count: int) -> str:

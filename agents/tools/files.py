@@ -11,6 +11,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from agents.errors import ToolError
+from agents.sandbox import no_room
 from agents.tools.base import Arguments, Tool, ToolContext, ToolResult
 from agents.tools.caps import MOST_CHARACTERS, OUTPUTS
 from agents.tools.edits import replace, unified
@@ -252,6 +253,7 @@ def write_file(ctx: ToolContext, args: WriteFile) -> ToolResult:
             created = False
     except NotThere:
         created = True
+    _check_room(ctx, path, len(data) - len(before))
     root.replace(path, data)
     diff = "" if b"\0" in before[:_BINARY_SAMPLE] else _difference(before, data, path)
     done = "created" if created else "wrote"
@@ -266,6 +268,12 @@ def _writable(path: str) -> str:
     if "/".join(parts).startswith(OUTPUTS):
         raise ToolError(f"{path!r} is a stored output and read-only.", code="read_only")
     return "/".join(parts)
+
+
+def _check_room(ctx: ToolContext, path: str, growth: int) -> None:
+    """Refuse what would go over the quota; what shrinks a file is always welcome."""
+    if growth > 0 and (sentence := no_room(ctx.root, growth)):
+        raise ToolError(f"{path!r} was not written. {sentence}", code="disk")
 
 
 def _difference(before: bytes, after: bytes, path: str) -> str:
@@ -288,6 +296,7 @@ def edit_file(ctx: ToolContext, args: EditFile) -> ToolResult:
     text = before.decode("utf-8", "surrogateescape")
     edited = replace(text, args.old_string, args.new_string, args.replace_all)
     after = _encoded(edited.text, "new_string")
+    _check_room(ctx, path, len(after) - len(before))
     root.replace(path, after)
     places = "1 place" if edited.count == 1 else f"{edited.count} places"
     return _written(

@@ -288,3 +288,27 @@ def test_a_capped_text_keeps_both_ends_and_one_pointer(length, unit):
     assert text.endswith(tail.partition("]\n")[2])
     assert ".tallyroom/outputs/0000000000000000.txt" in tail
     assert len(seen) < MOST_CHARACTERS + 200
+
+
+def test_a_full_workspace_refuses_to_grow_but_not_to_shrink(agent, settings):
+    settings.WORKSPACE_QUOTA_MB = 1
+    agent.call("write_file", path="big", content="x\n" * 450_000)
+    agent.call("write_file", path="more", content="keep\n")
+    for name, arguments in {
+        "write_file": {"path": "new", "content": "y" * 200_000},
+        "edit_file": {"path": "more", "old_string": "k", "new_string": "k" * 200_000},
+    }.items():
+        result = agent.call(name, **arguments)
+        assert result.error.code == "disk"
+        assert "over the quota of 1 MB" in result.error.message
+    assert not (agent.root / "new").exists()
+    assert (agent.root / "more").read_text() == "keep\n"
+    assert agent.call("write_file", path="big", content="small").ok
+    assert agent.call("write_file", path="new", content="y" * 200_000).ok
+
+
+def test_the_last_space_of_the_disk_is_not_for_agents(agent, settings):
+    settings.FREE_SPACE_MB = 1 << 40
+    result = agent.call("write_file", path="new", content="y")
+    assert "are kept free" in result.error.message
+    assert os.listdir(agent.root) == []
