@@ -7,7 +7,8 @@ ActionError                 a whole sentence, and the HTTP status it is answered
 ├── Conflict         409    somebody or something else was there first
 ├── Gone             410    a link that was used or withdrawn, or is too old
 ├── TooMuch          413    over a size limit
-└── TooFast          429    over a rate limit; says when to try again
+├── TooFast          429    over a rate limit; says when to try again
+└── Unavailable      503    the server cannot answer just now; nothing was stored
 TranscriptError             the transcript cannot be trusted or written
 ├── ImmutableEntry          code tried to change what is append-only
 ├── BrokenChain             verification failed; names the first bad seq
@@ -39,7 +40,9 @@ class NotAllowed(ActionError):
 class NotVisible(ActionError):
     status = 404
 
-    def __init__(self, message: str = "There is nothing here that you can see.") -> None:
+    def __init__(
+        self, message: str = "There is nothing here that you can see."
+    ) -> None:
         super().__init__(message)
 
 
@@ -57,6 +60,10 @@ class TooMuch(ActionError):
 
 class TooFast(ActionError):
     status = 429
+
+
+class Unavailable(ActionError):
+    status = 503
 
 
 class TranscriptError(Exception):

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.functional import SimpleLazyObject, empty
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
-from workspace.errors import ActionError, TooFast
+from workspace.errors import ActionError, TooFast, Unavailable
 
+logger = logging.getLogger(__name__)
+
+BUSY = gettext_noop(
+    "The server's database is busy or out of reach, and what you sent was not stored. "
+    "Send it again in a moment."
+)
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
 POLICY = {
@@ -78,10 +88,13 @@ class ActionErrorMiddleware:
     def process_exception(
         self, request: HttpRequest, exception: Exception
     ) -> HttpResponse | None:
+        if isinstance(exception, OperationalError):
+            logger.error("The database did not answer", exc_info=exception)
+            exception = Unavailable(_(BUSY))
         if not isinstance(exception, ActionError):
             return None
         response = refusal(request, exception)
-        if isinstance(exception, TooFast):
+        if isinstance(exception, (TooFast, Unavailable)):
             response["Retry-After"] = "10"
         return response
 

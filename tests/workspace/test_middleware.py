@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
@@ -86,6 +87,15 @@ def test_a_refusal_for_haste_says_when_to_come_back():
     response = refuse(TooFast("Slow down."), accept="application/json")
     assert response.status_code == 429
     assert int(response["Retry-After"]) > 0
+
+
+def test_a_database_that_does_not_answer_is_a_sentence_without_its_words(caplog):
+    response = refuse(OperationalError("locked"), accept="application/json")
+    assert response.status_code == 503
+    assert int(response["Retry-After"]) > 0
+    assert "not stored" in json.loads(response.content)["error"]
+    assert b"locked" not in response.content
+    assert "locked" in caplog.text
 
 
 def test_other_faults_are_left_to_the_operator():
