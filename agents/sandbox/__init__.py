@@ -16,7 +16,7 @@ from pathlib import Path
 from django.conf import settings
 
 from agents.interrupts import Interrupt
-from agents.sandbox import bwrap, watch
+from agents.sandbox import bwrap, pids, watch
 from agents.sandbox.bwrap import HOME, find_program, find_python
 from agents.sandbox.egress import Egress, Rules
 from agents.sandbox.limits import Limits, Outcome
@@ -160,6 +160,7 @@ class Sandbox:
         if pid is None:
             raise SandboxFailed(f"The sandbox did not start: {command.complaint()}")
         command.watch_over(pid)
+        pids.bound(pid, self.limits.processes)
         os.write(gate, b"\n")
         return command
 

@@ -20,7 +20,7 @@ from agents.sandbox import watch
 from agents.sandbox.limits import Limits, Outcome
 
 _TICK = 0.25  # seconds between looks at memory, processes, disk and clock
-_GLANCE = 0.05  # seconds between glances at how many tasks there are
+_GLANCE = 0.02  # seconds between glances at how many tasks there are
 _NICE = 19  # the server goes first, its watcher too
 _PROGRESS_EVERY = 0.1  # seconds; output in between is told together
 _PROGRESS_SIZE = 16_000  # bytes told at once; older ones are only in the result

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from agents.sandbox import Limits, seccomp
+from agents.sandbox import Limits, pids, seccomp
 
 
 def test_only_the_system_and_the_workspace_are_there(sh, box, tmp_path):
@@ -151,14 +151,36 @@ def test_the_filter_is_well_formed_for_every_machine():
 
 
 def test_a_fork_bomb_is_bounded(box):
-    small = replace(box, limits=Limits(processes=64))
+    small = replace(box, limits=Limits(processes=24))
     program = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
-    outcome = small.run(["/usr/bin/python3", "-c", program], timeout=20)
+    outcome = small.run(["/usr/bin/python3", "-c", program], timeout=2)
     assert outcome.cut_short in ("processes", "memory", "timeout")
     deadline = time.monotonic() + 5
     while _children() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not _children()
+
+
+@pytest.mark.skipif(not pids.can_bound(), reason="the kernel's own limit holds")
+def test_the_kernel_bounds_the_processes_of_a_server_that_runs_as_root(box):
+    with open("/proc/sys/kernel/pid_max") as setting:
+        before = setting.read()
+        outcome = box.run(["/bin/cat", "/proc/sys/kernel/pid_max"], timeout=10)
+        assert outcome.stdout == b"556\n"
+        setting.seek(0)
+        assert setting.read() == before, "the machine's own setting stays"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="does not hold for root")
+def test_the_kernel_bounds_the_processes_of_an_ordinary_server(box):
+    small = replace(box, limits=Limits(processes=24))
+    program = (
+        "import os, time\nfor count in range(24):\n"
+        "    try:\n        if not os.fork(): time.sleep(9)\n"
+        "    except BlockingIOError: break\nprint(count)"
+    )
+    outcome = small.run(["/usr/bin/python3", "-c", program], timeout=10)
+    assert 0 < int(outcome.stdout) < 23
 
 
 def _children():
