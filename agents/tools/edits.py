@@ -45,9 +45,10 @@ def replace(text: str, old: str, new: str, replace_all: bool = False) -> Edited:
     count = text.count(old)
     if count == 0:
         raise ToolError(_not_found(text, old), code="no_match")
-    if count > 1 and not replace_all:
+    # Places that overlap count once but leave it open which one is meant.
+    if text.find(old) != text.rfind(old) and not replace_all:
         raise ToolError(
-            f"old_string is found {count} times, at lines {_lines_of(text, old)}. Add "
+            f"old_string is found {max(count, 2)} times, at lines {_lines_of(text, old)}. Add "
             f"lines around it until it is unique, or set replace_all.",
             code="not_unique",
         )
@@ -72,7 +73,7 @@ def _lines_of(text: str, old: str) -> str:
     at = text.find(old)
     while at >= 0 and len(lines) < 10:
         lines.append(str(_line_at(text, at)))
-        at = text.find(old, at + len(old))
+        at = text.find(old, at + 1)
     return ", ".join(lines) + (", ..." if at >= 0 else "")
 
 

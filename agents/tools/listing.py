@@ -175,7 +175,7 @@ def _closed(segments: list[str | re.Pattern[str]], states: set[int]) -> set[int]
 def glob(ctx: ToolContext, args: Glob) -> ToolResult:
     pattern = args.pattern if "/" in args.pattern else f"**/{args.pattern}"
     segments = compile_glob(pattern)
-    if not segments:
+    if not parse(args.pattern):
         raise ToolError("pattern is empty; e.g. **/*.py", code="bad_pattern")
     start = parse(args.path)
     walk = Walk(ctx, start)

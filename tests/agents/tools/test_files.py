@@ -233,6 +233,12 @@ def test_arguments_have_other_names_but_unknown_ones_are_refused(agent):
         agent.call("read_file", path="a", lines=3)
 
 
+@pytest.mark.parametrize(("text", "old"), [("aaa", "aa"), ("\n\n\n", "\n\n")])
+def test_places_that_overlap_leave_open_which_one_is_meant(text, old):
+    with pytest.raises(ToolError, match="is found 2 times"):
+        replace(text, old, "")
+
+
 @given(
     before=st.text("ab\n", max_size=20),
     old=st.text("ab\n", min_size=1, max_size=4),
@@ -249,7 +255,7 @@ def test_an_edit_changes_one_place_and_nothing_else_or_refuses(before, old, afte
         assert edited.text == before + new + after
         assert edited.line == before.count("\n") + 1
         refused = ""
-    expected = "not_unique" if text.count(old) > 1 else ""
+    expected = "" if text.find(old) == text.rfind(old) else "not_unique"
     assert refused == ("no_change" if old == new else expected)
 
 

@@ -116,3 +116,9 @@ def test_grep_does_not_follow_links_out(agent, tmp_path):
     os.mkfifo(agent.root / "pipe")
     assert agent.call("grep", pattern="needle").output.startswith("no match")
     assert not agent.call("glob", pattern="s.txt").meta["matches"]
+
+
+@pytest.mark.parametrize("pattern", ["", ".", "/workspace"])
+def test_a_pattern_that_names_nothing_is_refused(agent, pattern):
+    (agent.root / "a").write_text("x")
+    assert agent.call("glob", pattern=pattern).error.code == "bad_pattern"
