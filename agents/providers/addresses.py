@@ -65,6 +65,7 @@ def parse_target(url: str) -> Target:
     host = (parts.hostname or "").rstrip(".").lower()
     if not host:
         raise AddressRefused("The address names no host, like https://api.example.com.")
+    _refuse_disguise(host)
     return Target(parts.scheme, host, port or (443 if parts.scheme == "https" else 80))
 
 
@@ -74,16 +75,20 @@ def resolve(host: str, port: int, policy: AddressPolicy) -> list[tuple[str, int]
     Raises `OSError` when the name cannot be resolved.
     """
     host = host.rstrip(".").lower()
-    if _is_disguised_number(host):
-        raise AddressRefused(
-            f"{host!r} is an IP address in disguise. Write it as four decimal numbers."
-        )
+    _refuse_disguise(host)
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
     if not policy.lists(host, port):
         for text in addresses:
             _check(host, ipaddress.ip_address(text.split("%")[0]), policy)
     return [(text, port) for text in addresses]
+
+
+def _refuse_disguise(host: str) -> None:
+    if _is_disguised_number(host):
+        raise AddressRefused(
+            f"{host!r} is an IP address in disguise. Write it as four decimal numbers."
+        )
 
 
 def _is_disguised_number(host: str) -> bool:

@@ -40,6 +40,8 @@ def leads_to(monkeypatch, *addresses):
         "http://user:pass@example.com/",
         "http://example.com:99999/",
         "http://[::1",
+        "http://2130706433/v1",
+        "http://0x7f.1/v1",
     ],
 )
 def test_only_plain_http_addresses_are_parsed(url):
