@@ -173,6 +173,12 @@ class Installation:
                         found.append(process)
         return found
 
+    def family(self) -> list[psutil.Process]:
+        """`up` and everything below it."""
+        assert self.up is not None, "it was started"
+        head = psutil.Process(self.up.pid)
+        return [head, *head.children(recursive=True)]
+
     def kill_child(self, marker: str) -> int:
         """SIGKILL one child of `up`; waits for it to be there first. Returns its pid."""
         [victim] = wait_until(

@@ -1,0 +1,1 @@
+"""Figures of the running product, beside the direct call to the simulator."""
