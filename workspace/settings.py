@@ -191,8 +191,6 @@ RUN_LEASE_RENEW_SECONDS = env.number("RUN_LEASE_RENEW_SECONDS", 10, least=0.1)
 SWEEP_SECONDS = env.number("SWEEP_SECONDS", 15, least=0.1)
 WORKER_SWEEP_SECONDS = env.number("WORKER_SWEEP_SECONDS", 5, least=0.1)
 DRAIN_SECONDS = env.number("DRAIN_SECONDS", 30)
-# Seven days: a question or an approval outlives the weekend.
-WAIT_TIMEOUT_SECONDS = env.number("WAIT_TIMEOUT_SECONDS", 604_800, least=1)
 # How long an approval or a question stays open before it counts as denied.
 WAIT_TIMEOUT_SECONDS = env.number("WAIT_TIMEOUT_SECONDS", 86_400, least=0.1)
 # The name that a worker writes into the runs it owns; `up` gives each its own.
