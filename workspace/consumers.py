@@ -8,6 +8,7 @@ from uuid import UUID
 from django.urls import URLPattern, path
 
 from workspace import presence
+from workspace.access import can
 from workspace.errors import NotVisible
 from workspace.live import conversation_group, text_so_far
 from workspace.models import Conversation, Turn
@@ -46,8 +47,14 @@ class ChatSocket(Socket):
     async def heard(self, message: dict[str, Any]) -> None:
         if "after" in message:
             await self.catch_up()
-        elif "typing" in message:
+        elif "typing" in message and await in_pool(self._may_post):
             await presence.typing(self.conversation_id, self.user)
+
+    def _may_post(self) -> bool:
+        """Asked with each message: viewers only read, and roles change."""
+        found = Conversation.objects.select_related("workspace")
+        workspace = found.get(pk=self.conversation_id).workspace
+        return can(self.user, workspace, "post")
 
     async def catch_up(self) -> None:
         """The head, the turns and the streams with their text so far.
