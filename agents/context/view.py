@@ -53,7 +53,7 @@ class Round:
 def view(items: Iterable[Item]) -> tuple[Message, ...]:
     """The messages of the outgoing request, in wire order."""
     rows = standing(items)
-    rounds = _rounds(rows)
+    rounds = rounds_of(rows)
     ends = [one.end for one in rounds]
     placed = [((one.end, 0), _round_messages(one)) for one in rounds]
     placed += [
@@ -73,7 +73,7 @@ def _place(seq: int, rounds: Sequence[Round], ends: Sequence[int]) -> tuple[int,
     return seq, 0
 
 
-def _rounds(rows: Iterable[Item]) -> list[Round]:
+def rounds_of(rows: Iterable[Item]) -> list[Round]:
     rounds: list[Round] = []
     for row in rows:
         if row.kind == "assistant":
