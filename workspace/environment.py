@@ -115,7 +115,7 @@ def database(url: str, *, sqlite: dict[str, object]) -> dict[str, object]:
 def sqlite_file(name: str, options: dict[str, object]) -> dict[str, object]:
     # The test database is a file too: a memory database has other locks.
     return {
-        "ENGINE": "django.db.backends.sqlite3",
+        "ENGINE": "workspace.sqlite",
         "NAME": name,
         "OPTIONS": options,
         "TEST": {"NAME": f"{name}.test"},

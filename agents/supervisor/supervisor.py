@@ -44,6 +44,8 @@ class Supervisor:
         self.host, self.port = listener.getsockname()[:2]
         self.broker = embedded_broker() if settings.EMBEDDED_BROKER else None
         environment = {"SIMULATOR_URL": self.simulator_url}
+        if given := os.environ.get("SQLITE_SYNCHRONOUS"):
+            environment["SQLITE_SYNCHRONOUS"] = given
         self.web = Child(
             "web",
             [
@@ -58,7 +60,7 @@ class Supervisor:
         self.worker = Child(
             "worker",
             [sys.executable, "-m", "agents.supervisor.worker"],
-            environment,
+            {"SQLITE_SYNCHRONOUS": "normal", **environment},
             crashed=crashed,
         )
         self.stopping = threading.Event()
