@@ -9,15 +9,23 @@ exact main argument otherwise.
 from __future__ import annotations
 
 import fnmatch
+import glob
+import logging
+import posixpath
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from agents import commands
+from agents.sandbox import HOME
 from agents.tools.base import Tool
 from agents.tools.registry import resolve
 from workspace.errors import BadInput
+
+logger = logging.getLogger(__name__)
 
 Answer = Literal["allow", "ask", "deny"]
 LISTS: tuple[Answer, ...] = ("deny", "ask", "allow")
@@ -79,8 +87,17 @@ def _require_words(specifier: str, text: str) -> None:
 
 def whole_tool_denials(rules: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Tool names that a deny rule without specifier takes away, with that rule."""
-    parsed = [parse_rule(text) for text in rules.get("deny", ())]
+    parsed = known_rules(rules.get("deny", ()))
     return {rule.tool: rule.text for rule in parsed if not rule.specifier}
+
+
+def known_rules(texts: Iterable[str]) -> Iterator[Rule]:
+    """Stored rules, but for those about a tool that this version does not have."""
+    for text in texts:
+        try:
+            yield parse_rule(text)
+        except BadInput as error:
+            logger.warning("A stored rule is left out. %s", error.message)
 
 
 def decide(
@@ -99,7 +116,7 @@ def decide(
     """
     for answer in LISTS:
         texts = [*rules.get(answer, ()), *(granted if answer == "allow" else ())]
-        for rule in map(parse_rule, texts):
+        for rule in known_rules(texts):
             if _matches(rule, tool, arguments, every_part=answer == "allow"):
                 return Decision(
                     answer, rule.text, f"The rule {rule.text} says: {answer}."
@@ -145,9 +162,14 @@ def _matches(
     value = str(arguments.get(tool.main_argument, ""))
     if tool.name == "shell":
         return _command_matches(value, rule.specifier, strict=every_part)
-    if tool.path_arguments:
-        return fnmatch.fnmatchcase(_plain_path(value), rule.specifier)
+    if _names_path(tool):
+        return fnmatch.fnmatchcase(_plain_path(value), _plain_path(rule.specifier))
     return value == rule.specifier
+
+
+def _names_path(tool: Tool) -> bool:
+    """Whether a tool's main argument is a path, so that its rules are globs."""
+    return tool.main_argument in tool.path_arguments
 
 
 def _command_matches(command: str, prefix: str, *, strict: bool) -> bool:
@@ -157,40 +179,48 @@ def _command_matches(command: str, prefix: str, *, strict: bool) -> bool:
     expand, chain or redirect does not match. Ask and deny rules look at every part.
     """
     wanted = shlex.split(prefix)
-    if strict:
-        if _SHELL_SYNTAX.search(command):
-            return False
-        return _words(command)[: len(wanted)] == wanted
-    parts = re.split(r"[;&|\n\r(){}`]+|\$\(", command)
-    return any(_words(part)[: len(wanted)] == wanted for part in parts)
-
-
-def _words(command: str) -> list[str]:
-    try:
-        return shlex.split(command)
-    except ValueError:
-        return command.split()
+    if not strict:
+        return commands.runs(command, wanted)
+    if _SHELL_SYNTAX.search(command):
+        return False
+    return commands.words_of(command)[: len(wanted)] == wanted
 
 
 def _plain_path(path: str) -> str:
-    path = path.removeprefix("/workspace/")
-    return path.removeprefix("./")
+    """A path relative to the workspace, in its one spelling; "" is the workspace."""
+    if path == HOME or path.startswith(f"{HOME}/"):
+        path = path[len(HOME) :]
+    plain = posixpath.normpath(f"/{path}").lstrip("/")
+    return unicodedata.normalize("NFC", plain)
 
 
 def rule_for(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """The narrow allow rule that "always" writes for a call.
 
-    For `shell` the program and its sub-command; raises BadInput for a command line
-    that no single-command rule can cover.
+    For `shell` the program and its sub-command, or the whole command where the program
+    runs others. Raises BadInput for what no rule can cover without covering more.
     """
     value = str(arguments.get(tool.main_argument, ""))
-    if tool.name != "shell":
-        return f"{tool.name}({_plain_path(value)})" if value else tool.name
-    if _SHELL_SYNTAX.search(value):
+    if tool.name == "shell":
+        return f"shell({_prefix_for(value)})"
+    if _names_path(tool) and value:
+        return f"{tool.name}({glob.escape(_plain_path(value))})"
+    if not value and tool.main_argument and tool.tag != "read":
+        raise BadInput(
+            f"This call of {tool.name} names nothing, so a rule would cover every "
+            "call. Allow it once."
+        )
+    return f"{tool.name}({value})" if value else tool.name
+
+
+def _prefix_for(command: str) -> str:
+    words = commands.words_of(command)
+    if _SHELL_SYNTAX.search(command) or not words:
         raise BadInput(
             "This command line is more than one simple command, so no rule can cover "
             "it. Allow it once, or for a simpler command."
         )
-    words = _words(value)
-    kept = words[:2] if len(words) > 1 and not words[1].startswith("-") else words[:1]
-    return f"shell({shlex.join(kept)})"
+    if words[0] in commands.LAUNCHERS | commands.INTERPRETERS:
+        return shlex.join(words)
+    bare = len(words) == 1 or words[1].startswith("-")
+    return shlex.join(words[:1] if bare else words[:2])
