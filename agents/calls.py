@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from agents import events, permissions, results, sandbox
 from agents.errors import RunStopped, RunWaiting, ToolError
 from agents.models import ToolCall, Wait
+from agents.providers.wire import clean
 from agents.results import outcome_of
 from agents.runs import Hold, open_wait, store_results
 from agents.tools.base import Arguments, Tool, ToolContext, ToolResult
@@ -57,7 +58,7 @@ def hash_of(name: str, arguments: str) -> str:
     """What approvals are bound to: the tool and its arguments, order of keys aside."""
     try:
         plain = json.dumps(json.loads(arguments), sort_keys=True)
-    except ValueError:
+    except (ValueError, RecursionError):
         plain = arguments
     return hashlib.sha256(f"{name}\n{plain}".encode("utf-8", "replace")).hexdigest()
 
@@ -404,7 +405,7 @@ def _end(hold: Hold, call: ToolCall, result: ToolResult) -> None:
         return
     data = result.output.encode("utf-8", "replace")
     sha256 = hashlib.sha256(data).hexdigest()
-    shown = cap(result.output, sha256)
+    shown = clean(cap(result.output, sha256))
     if shown != result.output:
         blobs.put(hold.run.workspace_id, data)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
@@ -23,6 +24,7 @@ from agents.errors import (
 from agents.models import LanguageModel, ModelCall, Run, ToolCall
 from agents.providers.base import Completion, Delta, ToolRequest, Usage
 from agents.providers.retry import Restarted, Retry, stream_with_retries
+from agents.providers.wire import clean
 from agents.runs import Hold
 from workspace import live, transcript
 from workspace.events import emit
@@ -31,6 +33,8 @@ from workspace.transcript import Draft
 
 #: Seconds that one model call may take, all tries together, before it counts as stuck.
 LONGEST_CALL = 3600
+#: Characters of a call's id and of a tool's name.
+LONGEST_NAME = 200
 
 
 @dataclass
@@ -135,8 +139,9 @@ def receive(
     hold.expect(LONGEST_CALL)
     try:
         completion = _listen(hold, choice, assembled, stream)
-        if final:
-            completion = replace(completion, tool_calls=())
+        completion = replace(
+            completion, tool_calls=() if final else storable(completion.tool_calls)
+        )
         _require_something(completion, choice)
     except RunStopped as stop:
         _settle_stopped(stream, assembled, keep=not isinstance(stop, RunReleased))
@@ -182,6 +187,24 @@ def _require_something(completion: Completion, choice: Choice) -> None:
         f"{choice.language_model.name} {why} Nothing is lost: press Retry, or say it "
         "in other words."
     )
+
+
+def storable(requests: tuple[ToolRequest, ...]) -> tuple[ToolRequest, ...]:
+    """The calls with ids, names and arguments that every database can hold."""
+    return tuple(
+        ToolRequest(
+            _short_id(clean(request.call_id)),
+            clean(request.name)[:LONGEST_NAME],
+            clean(request.arguments),
+        )
+        for request in requests
+    )
+
+
+def _short_id(call_id: str) -> str:
+    if len(call_id) <= LONGEST_NAME:
+        return call_id
+    return hashlib.sha256(call_id.encode()).hexdigest()
 
 
 def _tell_retry(stream: Stream, retry: Retry) -> None:

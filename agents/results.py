@@ -6,10 +6,13 @@ from typing import Any
 
 from agents.context.view import INTERRUPTED
 from agents.models import Run, ToolCall
+from agents.providers.wire import clean_values
 from agents.tools.base import ToolResult
 from workspace.models import Entry
 from workspace.transcript import Draft
 
+#: Characters of an error's message.
+LONGEST_MESSAGE = 8_000
 NOT_RUN = "not run: the run ended before this call started"
 
 
@@ -18,12 +21,25 @@ def outcome_of(
 ) -> dict[str, Any]:
     """A result as a ToolCall stores it; `output` is the capped view."""
     error = result.error
-    return {
-        "output": output,
-        "output_sha256": output_sha256,
-        "error": {"code": error.code, "message": error.message} if error else None,
-        "meta": result.meta,
-    }
+    stored: dict[str, Any] = clean_values(
+        {
+            "output": output,
+            "output_sha256": output_sha256,
+            "error": {"code": error.code, "message": brief(error.message)}
+            if error
+            else None,
+            "meta": result.meta,
+        }
+    )
+    return stored
+
+
+def brief(message: str) -> str:
+    """A message that a model reads whole; the middle of an endless one is left out."""
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    half = LONGEST_MESSAGE // 2
+    return f"{message[:half]} […] {message[-half:]}"
 
 
 def draft_of(call: ToolCall, run: Run) -> Draft:
