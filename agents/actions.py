@@ -122,7 +122,9 @@ def post_message(
         with transaction.atomic():
             return _post(conversation, author, body, client_id, when)
     except IntegrityError:
-        return _earlier(conversation, client_id)
+        if earlier := _earlier(conversation, client_id):
+            return earlier
+        raise
 
 
 def _check_message(text: str, client_id: str, when: str) -> None:
@@ -156,8 +158,8 @@ def _post(
     when: str,
 ) -> Posted:
     runs.lock(conversation.pk)
-    if transcript.find_by_client_id(conversation.pk, client_id):
-        return _earlier(conversation, client_id)
+    if earlier := _earlier(conversation, client_id):
+        return earlier
     at_work = _open_run(conversation)
     if at_work and when == "queue":
         return _queue(conversation, author, body, client_id)
@@ -182,24 +184,22 @@ def _open_run(conversation: Conversation) -> Run | None:
 def _queue(
     conversation: Conversation, author: User, body: dict[str, Any], client_id: str
 ) -> Posted:
-    queued, created = QueuedMessage.objects.get_or_create(
-        conversation=conversation,
-        client_id=client_id,
-        defaults={"author": author, "body": body},
+    queued = QueuedMessage.objects.create(
+        conversation=conversation, client_id=client_id, author=author, body=body
     )
     live.push_on_commit(
         live.conversation_group(conversation.pk), {"type": "queue.changed"}
     )
-    return Posted(None, queued, None, duplicate=not created)
+    return Posted(None, queued, None, duplicate=False)
 
 
-def _earlier(conversation: Conversation, client_id: str) -> Posted:
-    """What an earlier try of the same post came to."""
+def _earlier(conversation: Conversation, client_id: str) -> Posted | None:
+    """What an earlier try of the same post came to; None if this is the first."""
     entry = transcript.find_by_client_id(conversation.pk, client_id)
     if entry is not None:
         return Posted(entry, None, entry.turn, duplicate=True)
-    queued = QueuedMessage.objects.get(conversation=conversation, client_id=client_id)
-    return Posted(None, queued, None, duplicate=True)
+    queued = conversation.queued_messages.filter(client_id=client_id).first()
+    return Posted(None, queued, None, duplicate=True) if queued else None
 
 
 @transaction.atomic
@@ -208,6 +208,7 @@ def withdraw_queued(*, queued: QueuedMessage, user: User) -> None:
     require(user, queued.conversation.workspace, "post")
     if queued.author_id != user.pk:
         raise NotAllowed(_("Only its author can take back a queued message."))
+    runs.lock(queued.conversation_id)
     taken = QueuedMessage.objects.filter(
         pk=queued.pk, sent_at=None, withdrawn_at=None
     ).update(withdrawn_at=timezone.now())
@@ -273,8 +274,8 @@ def edit_and_resend(
     require(author, conversation.workspace, "post")
     _check_message(text, client_id, "steer")
     runs.lock(conversation.pk)
-    if transcript.find_by_client_id(conversation.pk, client_id):
-        return _earlier(conversation, client_id)
+    if earlier := _earlier(conversation, client_id):
+        return earlier
     entry = _user_entry(conversation, to_seq)
     _require_idle(conversation)
     if entry.author_id != author.pk:
@@ -292,7 +293,21 @@ def _user_entry(conversation: Conversation, seq: int) -> Entry:
     found: Entry | None = entries.select_related("turn").first()
     if found is None:
         raise NotVisible(_("There is no message of a person at this place."))
+    _require_standing(conversation, seq)
     return found
+
+
+def _require_standing(conversation: Conversation, seq: int) -> None:
+    """A message that somebody went back behind is no longer in the model's view."""
+    notices = conversation.entries.filter(kind=Entry.Kind.NOTICE, seq__gt=seq)
+    for body in transcript.bodies(list(notices.select_related("stored"))):
+        if body.get("type") == "rewind" and body["to_seq"] < seq:
+            raise Conflict(
+                _(
+                    "The conversation went back to an earlier message, so this one is no "
+                    "longer a part of it. Send it again as a new message."
+                )
+            )
 
 
 def _require_idle(conversation: Conversation) -> None:
