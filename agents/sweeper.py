@@ -7,7 +7,9 @@ of sweepers may work at once and a lost broker loses no turn.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from django.conf import settings
 from django.db import transaction
@@ -20,11 +22,14 @@ from workspace import live
 from workspace.events import emit
 
 logger = logging.getLogger(__name__)
+Row = TypeVar("Row", Run, Wait)
 
 #: Times that a worker may be lost in one round before its run fails.
 MAX_RESTARTS = 3
 #: Seconds before a queued run is rung for again; doubles with each ring.
 FIRST_RING, LONGEST_RING = 3, 60
+#: How far the clocks of two healthy machines are apart, at most.
+LATEST_CLOCK = timedelta(minutes=1)
 
 WORKER_LOST = (
     "The worker was lost several times in the same round, so the run was ended. What "
@@ -35,16 +40,40 @@ WORKER_LOST = (
 def sweep() -> None:
     """One pass: lost workers, expired waits, waits already met, runs nobody took."""
     now = timezone.now()
-    for run in Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=now):
-        recover(run, now)
-    for wait in Wait.objects.filter(outcome="", deadline__lt=now).select_related("run"):
-        expire(wait, now)
-    for run in Run.objects.filter(state=Run.State.WAITING):
-        if not run.waits.filter(outcome="").exists():
-            with transaction.atomic():
-                runs.wake(run)
-    for run in Run.objects.filter(state=Run.State.QUEUED):
-        ring_again(run, now)
+    open_runs = Run.objects.filter(state__in=Run.OPEN)
+    limit_leases(now)
+    each(open_runs.filter(state=Run.State.RUNNING, lease_until__lt=now), recover, now)
+    unanswered = Wait.objects.filter(outcome="", deadline__lt=now)
+    each(unanswered.select_related("run"), expire, now)
+    each(open_runs.filter(state=Run.State.WAITING), wake_if_met, now)
+    each(open_runs.filter(state=Run.State.QUEUED), ring_again, now)
+
+
+def each(
+    rows: Iterable[Row], step: Callable[[Row, datetime], None], now: datetime
+) -> None:
+    """Take the step for every row; one that fails does not keep the others."""
+    for row in list(rows):
+        try:
+            step(row, now)
+        except Exception:
+            logger.exception("%s could not be swept; the next pass tries again", row)
+
+
+def limit_leases(now: datetime) -> None:
+    """Bring back leases that a clock which was ahead has set; their workers renew."""
+    longest = runs.lease_end(now)
+    slack = timedelta(seconds=settings.RUN_LEASE_SECONDS)
+    Run.objects.filter(state=Run.State.RUNNING, lease_until__gt=longest + slack).update(
+        lease_until=longest
+    )
+
+
+def wake_if_met(run: Run, now: datetime) -> None:
+    """Queue a waiting run whose waits all have an outcome."""
+    if not run.waits.filter(outcome="").exists():
+        with transaction.atomic():
+            runs.wake(run)
 
 
 def recover(run: Run, now: datetime) -> None:
@@ -91,6 +120,7 @@ def free_worker(name: str) -> int:
 @transaction.atomic
 def expire(wait: Wait, now: datetime) -> None:
     """Close a wait that nobody answered in time; its run goes on with that."""
+    runs.lock(wait.run.conversation_id)
     closed = Wait.objects.filter(pk=wait.pk, outcome="").update(
         outcome=Wait.Outcome.EXPIRED, answered_at=now
     )
@@ -112,8 +142,10 @@ def ring_again(run: Run, now: datetime) -> None:
     """Ring for a queued run, ever more rarely; one sweeper wins."""
     pause = min(FIRST_RING * 2**run.rings, LONGEST_RING)
     due = now - timedelta(seconds=pause * settings.RUN_LEASE_SECONDS / 30)
-    rung = Run.objects.filter(
-        Q(rung_at=None) | Q(rung_at__lt=due), pk=run.pk, state=Run.State.QUEUED
-    ).update(rung_at=now, rings=F("rings") + 1)
+    # A time to come was written by a clock that was ahead.
+    is_due = Q(rung_at=None) | Q(rung_at__lt=due) | Q(rung_at__gt=now + LATEST_CLOCK)
+    rung = Run.objects.filter(is_due, pk=run.pk, state=Run.State.QUEUED).update(
+        rung_at=now, rings=F("rings") + 1
+    )
     if rung:
         doorbell.ring(run.pk)

@@ -17,7 +17,7 @@ from functools import lru_cache
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections
+from django.db import close_old_connections
 
 from agents import doorbell, sweeper
 from agents.context import tokens
@@ -52,12 +52,16 @@ def draining() -> bool:
 def holding(hold: Hold) -> Iterator[None]:
     """Keep a run's lease alive and let stops reach it, as long as the block lasts."""
     with _lock:
+        earlier = _held.get(hold.run.pk)
         _held[hold.run.pk] = hold
+    if earlier is not None:
+        earlier.interrupt.stop(RunReleased())  # its lease ended; this one goes on
     try:
         yield
     finally:
         with _lock:
-            del _held[hold.run.pk]
+            if _held.get(hold.run.pk) is hold:
+                del _held[hold.run.pk]
 
 
 def holds() -> list[Hold]:
@@ -94,7 +98,7 @@ def _work_on(work: Callable[[], object], seconds: float) -> None:
         close_old_connections()
         try:
             work()
-        except DatabaseError:
+        except Exception:
             logger.exception("A housekeeping step failed; the next one tries again")
 
 
@@ -114,6 +118,7 @@ def beat() -> None:
         stop_run(run_id)
     if time.monotonic() - _renewed_at >= settings.RUN_LEASE_RENEW_SECONDS:
         renew(held)
+        leave_lost(held)
         _renewed_at = time.monotonic()
 
 
@@ -124,6 +129,15 @@ def renew(held: list[Hold]) -> None:
     Run.objects.filter(pk__in=alive, worker=name(), state=Run.State.RUNNING).update(
         lease_until=lease_end()
     )
+
+
+def leave_lost(held: list[Hold]) -> None:
+    """Cut short what is still done here for runs that went on elsewhere."""
+    wanted = Run.objects.filter(pk__in=[hold.run.pk for hold in held])
+    fences = dict(wanted.values_list("pk", "fence"))
+    for hold in held:
+        if fences.get(hold.run.pk) != hold.fence:
+            hold.interrupt.stop(RunReleased())
 
 
 def stop_run(run_id: UUID) -> None:
