@@ -21,9 +21,10 @@ from django.utils import timezone
 
 from agents import doorbell, events, results
 from agents.context.view import Item
-from agents.errors import RunReleased
+from agents.errors import RunReleased, RunStoppedByUser
 from agents.interrupts import Interrupt
 from agents.models import Agent, ModelCall, Run, ToolCall, Wait
+from agents.providers.wire import clean_values
 from workspace import access, live, transcript
 from workspace.actions import conversations
 from workspace.errors import LeaseLost
@@ -92,8 +93,8 @@ def lease_end(now: datetime | None = None) -> datetime:
 
 def lock(conversation_id: UUID) -> Conversation:
     """Take the conversation's row: the first lock of every change."""
-    rows = Conversation.objects.select_for_update().select_related("workspace")
-    return rows.get(pk=conversation_id)
+    rows = Conversation.objects.select_for_update(of=("self",), no_key=True)
+    return rows.select_related("workspace").get(pk=conversation_id)
 
 
 def open_run(*, turn: Turn, agent: Agent, trigger: str, started_by: User | None) -> Run:
@@ -144,7 +145,10 @@ def _claim(run_id: UUID, worker: str) -> Hold | None:
         cause = "restart" if run.restarts else "wait"
         emit(events.RunResumed(**ids_of(run), worker=worker, cause=cause))
     show(run, Turn.State.RUNNING)
-    return Hold(run, run.fence)
+    hold = Hold(run, run.fence)
+    if run.stop_requested_at:
+        hold.interrupt.stop(RunStoppedByUser())  # asked of a worker that was lost
+    return hold
 
 
 def show(run: Run, state: Turn.State, message: str = "") -> None:
@@ -258,8 +262,11 @@ def start_next(run: Run) -> None:
             queued.withdrawn_at = timezone.now()
             queued.save(update_fields=["withdrawn_at"])
             continue
+        said = transcript.find_by_client_id(conversation.pk, queued.client_id)
         queued.sent_at = timezone.now()
         queued.save(update_fields=["sent_at"])
+        if said:
+            continue
         turn, _ = conversations.open_turn(
             conversation=conversation,
             author=queued.author,
@@ -278,6 +285,7 @@ def open_wait(
 ) -> Wait:
     """Ask whoever must act before the call can go on; once per call and arguments."""
     deadline = timezone.now() + timedelta(seconds=settings.WAIT_TIMEOUT_SECONDS)
+    payload = clean_values(payload)
     with transaction.atomic():
         hold.guard()
         wait, created = Wait.objects.get_or_create(
@@ -351,6 +359,12 @@ def wake(run: Run) -> bool:
     if woken:
         doorbell.ring_on_commit(run.pk)
     return bool(woken)
+
+
+@transaction.atomic
+def abandon(hold: Hold) -> None:
+    """Let the lease end now: a sweeper finds the run and counts one restart."""
+    hold.guard(lease_until=timezone.now())
 
 
 @transaction.atomic

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
 from celery import shared_task
+from django.db import (
+    DatabaseError,
+    InterfaceError,
+    OperationalError,
+    close_old_connections,
+)
 
 from agents import runs, worker
 from agents.endpoints import Choice, choose
@@ -55,9 +62,21 @@ def play_held(hold: Hold, choice: Choice | None = None) -> None:
         _close(hold, runs.fail, error.message)
     except LeaseLost:
         logger.warning("Run %s went on elsewhere", hold.run.pk)
+    except (OperationalError, InterfaceError):
+        logger.exception(
+            "Run %s lost the database and is left to a sweeper", hold.run.pk
+        )
+        _leave(hold)
     except Exception:
         logger.exception("Run %s failed", hold.run.pk)
         _close(hold, runs.fail, BROKEN.format(hold.run.pk))
+
+
+def _leave(hold: Hold) -> None:
+    """Hand the run to a sweeper at once if the database is back, else in one lease."""
+    close_old_connections()
+    with suppress(DatabaseError, InterfaceError):
+        _close(hold, runs.abandon)
 
 
 def _close(hold: Hold, end: Any, *arguments: Any) -> None:
