@@ -82,6 +82,8 @@ def rests(hold: Hold) -> int:
 
 def finish_round(hold: Hold, calls: list[ToolCall]) -> None:
     """Answer the open calls of the last message; RunWaiting if people come first."""
-    hold.run.conversation.refresh_from_db(fields=["approval_level"])
+    conversation = hold.run.conversation
+    conversation.refresh_from_db(fields=["approval_level"])
+    conversation.workspace.refresh_from_db(fields=["permission_rules", "network"])
     answer_calls(hold, calls)
     emit(events.RoundFinished(**hold.ids, round=calls[0].round, calls=len(calls)))

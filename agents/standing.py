@@ -10,7 +10,7 @@ from agents.errors import LimitReached, ProviderRejected, RightLost
 from agents.models import Run, ToolCall
 from agents.runs import Hold
 from workspace import access, transcript
-from workspace.models import Entry
+from workspace.models import Conversation, Entry
 from workspace.transcript import Draft
 
 #: Calls in a row whose arguments did not fit their schema, until the run fails.
@@ -49,7 +49,11 @@ def standing_of(run: Run) -> Standing:
 
 
 def check_rights(run: Run) -> None:
-    """Raise RightLost when nobody is left who may have this done. One query."""
+    """Raise RightLost when nobody is left who may have this done. Two queries."""
+    if not Conversation.objects.filter(
+        pk=run.conversation_id, deleted_at=None
+    ).exists():
+        raise RightLost("The conversation was removed, so the work in it was ended.")
     person = run.started_by
     if person is None or access.can(person, run.conversation.workspace, "post"):
         return

@@ -74,7 +74,9 @@ def membership(user: Person, workspace: Workspace) -> Membership | None:
     """The person's place in the workspace; None for an outsider. One query."""
     if not user.is_authenticated or not user.is_active or workspace.deleted_at:
         return None
-    return Membership.objects.filter(user=user, workspace=workspace).first()
+    places = Membership.objects.filter(user=user, workspace=workspace)
+    # Both may have changed since the objects were read, by somebody else.
+    return places.filter(user__is_active=True, workspace__deleted_at=None).first()
 
 
 def can(user: Person, workspace: Workspace, ability: Ability) -> bool:
