@@ -31,7 +31,7 @@ from tests.harness.installation import (
     clean_environment,
     wait_until,
 )
-from tests.harness.sockets import SocketClosed, WebSocket
+from tests.harness.sockets import SocketClosed, SocketRefused, WebSocket
 
 PASSWORD = "a quiet harbour in June"
 SLUG = "first"
@@ -52,6 +52,21 @@ class Socket(WebSocket):
     async def __aenter__(self) -> Socket:
         await self.open()
         return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.leave()
+
+    async def open(self) -> None:
+        try:
+            await super().open()
+        except SocketRefused:
+            await self.leave()
+            raise
+
+    async def leave(self) -> None:
+        """Go, and let the loop close what it holds before it ends itself."""
+        self.abort()
+        await asyncio.sleep(0.01)
 
 
 class Visitor:

@@ -157,7 +157,7 @@ def test_ten_tabs_of_one_person_hear_only_the_conversation_that_each_shows(boss,
         boss.say(shown, script(story(60, 20)))
         found = [await one for one in reading]
         for socket in sockets:
-            socket.abort()
+            await socket.leave()
         return found
 
     mine, *rest = asyncio.run(watch())

@@ -70,7 +70,10 @@ def test_row_24_removing_a_member_closes_sockets_and_ends_their_work(
         path = f"{MEMBERS}{seat_of(rows, somebody.name)}/remove"
         answer = await asyncio.to_thread(boss.send, path)
         assert answer.status_code == 302
-        return await asyncio.gather(*(close_code(one, FELT) for one in sockets))
+        codes = await asyncio.gather(*(close_code(one, FELT) for one in sockets))
+        for socket in sockets:
+            await socket.leave()
+        return codes
 
     with second_server(installation) as origin:
         sockets = [somebody.socket(talk), somebody.at(origin).socket(talk)]
@@ -136,6 +139,7 @@ def test_row_24_a_socket_from_another_site_is_refused(boss, origin):
             writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
             status = (await reader.readline()).decode()
             writer.close()
+            await asyncio.sleep(0.01)
             if " 101 " not in status:
                 raise SocketRefused(status)
 
