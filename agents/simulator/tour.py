@@ -19,6 +19,8 @@ _GREETING = re.compile(
     r"|안녕\w*|반가\w*|고마\w*|감사\w*)\b|\bsay hi\b",
     re.IGNORECASE,
 )
+# A person who did not begin the conversation is named before what they say.
+_SPEAKER = re.compile(r"\[[^\]\n]+\] \S")
 _HANGUL = re.compile(r"[\uac00-\ud7a3]")
 
 
@@ -47,14 +49,25 @@ def _task(messages: tuple[Said, ...]) -> tuple[str, list[Said]]:
     for number, said in enumerate(messages):
         if said.role == "assistant" and not said.calls:
             start = number + 1
+        elif number and _follows_a_stop(messages[number - 1], said):
+            start = number
     since = list(messages[start:])
     asked = [s.text for s in since if s.role == "user" and not _is_notice(s.text)]
     return without_markers("\n".join(asked)), since
 
 
+def _follows_a_stop(before: Said, said: Said) -> bool:
+    """Whether a person stopped the turn before and now asks for something else."""
+    is_cut = before.role == "tool" and "error interrupted: " in before.text
+    return is_cut and said.role == "user" and not _is_notice(said.text)
+
+
 def _is_notice(text: str) -> bool:
     """Whether the workspace, not a person, says this."""
-    return text.lstrip().startswith(("<", "[")) and not text.lstrip().startswith("[[")
+    text = text.lstrip()
+    if not text.startswith(("<", "[")) or text.startswith("[["):
+        return False
+    return not _SPEAKER.match(text)
 
 
 def _with_results(calls: list[Call], since: list[Said]) -> list[tuple[Call, str]]:

@@ -169,6 +169,19 @@ def test_a_new_message_after_an_answer_starts_a_new_task():
 # Scripts.
 
 
+def test_a_message_after_a_stop_starts_a_new_task():
+    cut = ("shell", {"command": "sleep 9"}, "error interrupted: Stopped by a person.")
+    messages = [user("run `sleep 9`"), *round_of(cut), user("list the files")]
+    step = plan(*messages).step
+    assert [call.name for call in step.calls] == ["shell"]
+    assert "ls -1p" in step.calls[0].arguments
+
+
+def test_a_person_whose_name_stands_before_the_message_is_understood():
+    step = plan(user("[Bob Stone] run `echo hi`")).step
+    assert [call.arguments for call in step.calls] == ['{"command":"echo hi"}']
+
+
 def test_a_script_in_metadata_plays_by_the_number_of_answers():
     script = json.dumps([{"text": "one"}, {"text": "two", "usage": {"input": 7}}])
     fields = {"metadata": {"script": script}}
