@@ -150,6 +150,8 @@ class WaitCard:
 
     wait: Wait
     may_answer: bool
+    may_last: bool = False
+    may_always: bool = False
     tool: str = ""
     argument: str = ""
     arguments: str = ""
@@ -159,15 +161,27 @@ class WaitCard:
     @classmethod
     def of(cls, wait: Wait, user: User, member: Membership | None) -> WaitCard:
         payload = wait.payload
+        lasts = _would_last(payload)
         return cls(
             wait=wait,
             may_answer=_may_answer(wait, user, member),
+            may_last=lasts,
+            may_always=lasts and _manages_rules(member),
             tool=str(payload.get("tool", "")),
             argument=main_argument(payload.get("arguments")),
             arguments=pretty(payload.get("arguments") or ""),
             diff=rows_of(str(payload.get("diff") or "")),
             questions=list(payload.get("questions") or []),
         )
+
+
+def _would_last(payload: dict[str, Any]) -> bool:
+    """Whether allowing more than once has an effect: an ask rule beats every allow."""
+    return str(payload.get("rule", "")).startswith("level ")
+
+
+def _manages_rules(member: Membership | None) -> bool:
+    return member is not None and at_least(member.role, ABILITIES["manage_permissions"])
 
 
 def _may_answer(wait: Wait, user: User, member: Membership | None) -> bool:

@@ -64,6 +64,8 @@ def chat() -> dict[str, str]:
         "linkCopied": _("Link copied"),
         "you": _("You"),
         "omitted": _("… earlier output left out …"),
+        "running": _("running"),
+        "waiting": _("waiting"),
         "needsYou": _("The agent needs your answer"),
         "failed": _("That did not work: {reason}"),
         "unreachable": _("The server does not answer."),

@@ -118,8 +118,22 @@ function showWaits(fragment) {
   const added = fresh.filter((one) => !document.getElementById(one.id));
   box.append(...added);
   if (added.length) $("#announce").textContent = say("needsYou");
+  markWaiting(new Set(fresh.map((one) => one.dataset.for)));
   const line = $("[data-waits-line]");
   if (line) line.hidden = box.children.length > 0;
+}
+
+// A call that a person must decide about does not run, and its card says so.
+function markWaiting(calls) {
+  for (const card of $$('#entries [data-card]:is([data-state="running"], [data-state="waiting"])')) {
+    const state = calls.has(card.dataset.call) ? "waiting" : "running";
+    const shown = $(".tool-facts .state", card);
+    if (!shown || card.dataset.state === state) continue;
+    card.classList.replace(`tool-${card.dataset.state}`, `tool-${state}`);
+    card.dataset.state = state;
+    shown.className = `state state-${state}`;
+    shown.textContent = say(state);
+  }
 }
 
 function showFigures({ header, agent, turns }) {

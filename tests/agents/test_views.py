@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from uuid import uuid4
 
 import pytest
@@ -165,6 +166,26 @@ def test_an_approval_shows_its_exact_arguments_to_all_and_buttons_to_who_may_dec
         assert b"&lt;script&gt;alert(1)&lt;/script&gt;" in page
         assert b"<script>alert" not in page
         assert (b'value="deny"' in page) is may_decide
+
+
+@pytest.mark.parametrize(
+    ("rule", "to_member", "to_admin"),
+    [
+        (
+            "level accept",
+            {"once", "conversation", "deny"},
+            {"once", "conversation", "always", "deny"},
+        ),
+        ("shell", {"once", "deny"}, {"once", "deny"}),
+    ],
+)
+def test_an_approval_offers_only_what_would_have_an_effect(
+    asked, conversation, as_person, member, admin, rule, to_member, to_admin
+):
+    Wait.objects.filter(pk=asked.pk).update(payload=asked.payload | {"rule": rule})
+    for user, expected in ((member, to_member), (admin, to_admin)):
+        page = as_person(user).get(address(conversation, "waits")).content.decode()
+        assert set(re.findall(r'name="decision" value="(\w+)"', page)) == expected
 
 
 def test_a_wait_of_another_conversation_cannot_be_answered_from_here(
