@@ -64,10 +64,12 @@ export class Entries {
     }
     if (known) return;
     this.box.append(element);
-    if (element.dataset.rewind) this.fold(Number(element.dataset.rewind), Number(element.dataset.seq));
+    const { rewind, supersedes, seq } = element.dataset;
+    if (rewind) this.fold(Number(rewind), Number(seq));
+    if (supersedes) this.fold(Number(supersedes) - 1, Number(seq));
   }
 
-  // A retry puts something else in the place of what came after a message.
+  // A retry or an edit puts something else in the place of what came after a message.
   fold(after, before) {
     for (const one of $$("[data-seq]", this.box)) {
       const seq = Number(one.dataset.seq);
