@@ -96,7 +96,9 @@ def result_size(card: Card) -> str:
     if card.state in ("running", "waiting", "lost") or not card.output:
         return ""
     lines = card.meta.get("lines")
-    count = lines if isinstance(lines, int) else card.lines
+    count = lines if isinstance(lines, int) else card.lines - (card.exit is not None)
+    if not count:
+        return ""
     return ngettext("%(n)s line", "%(n)s lines", count) % {
         "n": number_format(count, force_grouping=True)
     }
@@ -118,7 +120,7 @@ def level_help(value: str) -> str:
     return {
         ApprovalLevel.PLAN.value: _("Plan: the agent only reads."),
         ApprovalLevel.ACCEPT.value: _(
-            "Accept: it changes files, and asks for the rest."
+            "Accept: it changes files and runs confined commands; it asks for the rest."
         ),
         ApprovalLevel.AUTO.value: _("Auto: it asks only before it changes settings."),
     }.get(value, value)
