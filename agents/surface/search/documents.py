@@ -26,6 +26,11 @@ class Document:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def group(self) -> str:
+        """The label of its group in the index: `mcp:github`, `browser`."""
+        return f"mcp:{self.server}" if self.name.startswith("mcp__") else self.server
+
+    @property
     def own_name(self) -> str:
         """The name without the prefix that a server's tools carry: `mcp__server__`."""
         if not self.name.startswith("mcp__"):

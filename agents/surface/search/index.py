@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agents.surface.search.documents import Document
 from agents.surface.search.lexical import Lexicon, Match, Scores
 from agents.surface.search.literals import kinds_for_literals
 from agents.surface.search.vectors import Vectors
-from agents.surface.search.words import is_unspaced, parts, plain, stem, terms
+from agents.surface.search.words import is_unspaced, joined, plain, terms
 
 _MEANING = 0.4  # share of the vectors in a score, beside the words' 1 - share
 _PARTS = 0.5  # what the best part of a request counts beside the whole
@@ -57,6 +56,14 @@ class Index:
         for at, each in enumerate(self.documents):
             for name in {plain(each.name), plain(each.own_name)} - {""}:
                 self._named[name].append(at)
+        self._spelled: dict[str, list[str]] = defaultdict(list)
+        for name in sorted(known):
+            self._spelled[name.casefold()].append(name)
+
+    def spelled(self, name: str) -> tuple[str, ...]:
+        """The tool of this name; else those whose names differ from it only by case."""
+        alike = tuple(self._spelled.get(name.casefold(), ()))
+        return (name,) if name in alike else alike
 
     def rank(self, query: str, limit: int) -> list[Hit]:
         """The best tools first, the tool whose name is the query before all; ties by
@@ -73,43 +80,34 @@ class Index:
         ]
 
     def _scores(self, query: str) -> Scores:
-        asked = self._terms(query)
-        matches: dict[str, Match | None] = {}
-        whole = self._words.sum(asked, matches)
-        pieces = self._pieces(query)
-        near = self._nearness([query, *pieces])
-        if not _answerable(asked, matches, near):
+        """The whole request, and the best of its parts: it may name several jobs."""
+        texts = [query, *_pieces(query)]
+        asked = [self._terms(text) for text in texts]
+        words, matches = self._words.score(asked)
+        near = self._nearness(texts)
+        if not _answerable(len(set(asked[0])), matches, near):
             return np.zeros(len(self.documents), np.float32)
-        scores = _mix(whole, near, 0)
-        if len(pieces) > 1:
-            shares = [
-                _mix(self._words.sum(self._terms(piece), matches), near, row)
-                for row, piece in enumerate(pieces, 1)
-            ]
-            scores += np.float32(_PARTS) * np.maximum.reduce(shares)
-        return scores
+        mixed = _scaled(words)
+        if near is not None:
+            mixed *= np.float32(1 - _MEANING)
+            mixed += np.float32(_MEANING) * _scaled(near)
+        total: Scores = mixed[0]
+        if len(texts) > 1:
+            total = total + np.float32(_PARTS) * mixed[1:].max(axis=0)
+        return total
 
     def _terms(self, query: str) -> list[str]:
         """The query's terms, and its neighbours that are one word in the catalogue."""
-        asked = terms(query)
-        words = [part.casefold() for part in parts(query)]
-        for left, right in zip(words, words[1:], strict=False):
-            joined = stem(left + right)
-            if self._words.knows(joined) and (left + right).isalpha():
-                asked.append(joined)
-        return asked
+        pairs = [pair for pair in joined(query) if self._words.knows(pair)]
+        return terms(query) + pairs
 
-    def _pieces(self, query: str) -> list[str]:
-        """The jobs that a long request names one after another; none for a short one."""
-        pieces = [piece for piece in _BREAKS.split(query) if len(terms(piece)) > 1]
-        return pieces[:_MOST_PARTS] if len(pieces) > 1 else []
-
-    def _nearness(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+    def _nearness(self, texts: Sequence[str]) -> Scores | None:
         """One row a text. The vectors know English: others are left to their words."""
         if self._vectors is None or self._meanings is None or is_unspaced(texts[0]):
             return None
-        near: NDArray[np.float32] = self._vectors.embed(texts) @ self._meanings.T
-        return near
+        asked = self._vectors.embed(texts)
+        near: Scores = (self._meanings @ asked.T).T
+        return np.maximum(near, 0)
 
 
 def _best(scores: Scores, limit: int) -> list[int]:
@@ -122,31 +120,25 @@ def _best(scores: Scores, limit: int) -> list[int]:
     return [int(at) for at in order[: max(0, limit)]]
 
 
-def _answerable(
-    asked: Sequence[str],
-    matches: dict[str, Match | None],
-    near: NDArray[np.float32] | None,
-) -> bool:
-    found = [match for term in asked if (match := matches[term]) is not None]
-    if any(match.said for match in found):
-        return True
-    if near is not None and near.size and near[0].max() >= _ALONE:
-        return True
-    return bool(found) and len(found) >= _CORRECTED * len(asked)
+def _pieces(query: str) -> list[str]:
+    """The jobs that a long request names one after another; none for a short one."""
+    pieces = [piece for piece in _BREAKS.split(query) if len(terms(piece)) > 1]
+    return pieces[:_MOST_PARTS] if len(pieces) > 1 else []
 
 
-def _mix(words: Scores, near: NDArray[np.float32] | None, row: int) -> Scores:
-    """Both scaled to their best, since sums of rarities have no scale of their own."""
-    most = words.max(initial=0)
-    scaled: Scores = words / most if most > 0 else words.copy()
-    if near is None:
-        return scaled
-    meaning = np.maximum(near[row], 0)
-    nearest = meaning.max(initial=0)
-    if nearest <= 0:
-        return scaled
-    scaled *= np.float32(1 - _MEANING)
-    scaled += np.float32(_MEANING) / nearest * meaning
+def _answerable(asked: int, matches: Sequence[Match], near: Scores | None) -> bool:
+    """No shared word, no answer; unless one is very near in meaning, or misspelt."""
+    if any(match.said for match in matches):
+        return True
+    if near is not None and near[0].max(initial=0) >= _ALONE:
+        return True
+    return bool(matches) and len(matches) >= _CORRECTED * asked
+
+
+def _scaled(scores: Scores) -> Scores:
+    """Each row by its best, since sums of rarities have no scale of their own."""
+    most = scores.max(axis=1, keepdims=True, initial=0)
+    scaled: Scores = np.divide(scores, most, out=np.zeros_like(scores), where=most > 0)
     return scaled
 
 

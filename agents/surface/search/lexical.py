@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from agents.surface.search.documents import Document
 from agents.surface.search.related import related
 from agents.surface.search.spelling import Spelling
-from agents.surface.search.words import terms
+from agents.surface.search.words import joined, terms
 
 Scores = NDArray[np.float32]
 
@@ -32,6 +32,7 @@ class _Field:
 
 _FIELDS = {
     "name": _Field(3.0, 0.3),
+    "joined": _Field(1.5, 0.0),
     "server": _Field(1.0, 0.3),
     "hints": _Field(2.0, 0.3),
     "description": _Field(1.0, 0.6),
@@ -55,14 +56,15 @@ class Match:
 
 def _texts(document: Document) -> dict[str, list[str]]:
     """The terms by field. Numbers in prose are examples and say nothing of a tool."""
-    joined = " . ".join(document.arguments.values())
+    said = " . ".join(document.arguments.values())
     return {
         "name": terms(document.own_name),
+        "joined": joined(document.own_name),
         "server": terms(document.server),
         "hints": terms(" . ".join(document.hints)),
         "description": terms(document.description, numbers=False),
         "arguments": terms(" . ".join(document.arguments)),
-        "argument texts": terms(joined, numbers=False),
+        "argument texts": terms(said, numbers=False),
     }
 
 
@@ -125,15 +127,22 @@ class Lexicon:
         tools = np.flatnonzero(best).astype(np.int32)
         return Match(tools, best[tools], said)
 
-    def sum(self, query: Sequence[str], matches: dict[str, Match | None]) -> Scores:
-        """The tools' scores for the terms of a query; `matches` keeps what was found."""
-        scores = np.zeros(self.size, np.float32)
-        for term, count in Counter(query).items():
-            if term not in matches:
-                matches[term] = self.match(term)
-            if (match := matches[term]) is not None:
-                scores[match.tools] += match.scores * np.float32(1 + math.log(count))
-        return scores
+    def score(self, queries: Sequence[Sequence[str]]) -> tuple[Scores, list[Match]]:
+        """One row of scores a query, given as terms; and what the terms matched."""
+        asked = dict.fromkeys(term for query in queries for term in query)
+        matches = {
+            term: match for term in asked if (match := self.match(term)) is not None
+        }
+        worth = np.zeros((len(matches), self.size), np.float32)
+        for row, match in zip(worth, matches.values(), strict=True):
+            row[match.tools] = match.scores
+        said = np.zeros((len(queries), len(matches)), np.float32)
+        place = {term: at for at, term in enumerate(matches)}
+        for counts, query in zip(said, queries, strict=True):
+            for term, count in Counter(query).items():
+                if term in place:
+                    counts[place[term]] = 1 + math.log(count)
+        return said @ worth, list(matches.values())
 
 
 def _weigh(text: dict[str, list[str]], means: dict[str, float]) -> dict[str, float]:

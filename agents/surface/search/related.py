@@ -65,6 +65,27 @@ learn course education 교육 강의 학습
 review rating opinion feedback 후기 리뷰 평가 평점
 house home property estate 부동산 아파트 주택
 car vehicle auto 자동차 차량
+issue ticket 이슈 티켓
+browser 브라우저
+click 클릭
+database db 데이터베이스
+table 테이블 표
+server 서버
+container 컨테이너
+deploy deployment 배포
+branch 브랜치
+commit 커밋
+code 코드
+log 로그
+project 프로젝트
+channel 채널
+comment reply 댓글 답글
+account 계정
+password 비밀번호 암호
+payment pay 결제
+customer client 고객
+text 텍스트 문자열
+page 페이지
 user person people member contact 사용자 회원 연락처
 """
 

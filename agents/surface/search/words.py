@@ -76,6 +76,16 @@ def terms(text: str, *, numbers: bool = True) -> list[str]:
     return found
 
 
+def joined(text: str) -> list[str]:
+    """Each two neighbouring English words as one: for `pullrequest` and `web page`."""
+    words = [part.casefold() for part in parts(text)]
+    return [
+        stem(left + right)
+        for left, right in zip(words, words[1:], strict=False)
+        if (left + right).isascii() and (left + right).isalpha()
+    ]
+
+
 @lru_cache(maxsize=50_000)
 def _terms_of(word: str) -> tuple[str, ...]:
     if word.isascii():
