@@ -39,7 +39,7 @@ def index_of(documents: Iterable[Document], *, known_as: str = "") -> Index:
     """The index of these tools; made once for the same tools in any order.
 
     `known_as` is a digest of the tools that the caller holds already: computing one
-    takes some 20 ms for 1,000 tools.
+    takes some 7 ms for 1,000 tools.
     """
     return _index_of(_Catalogue(documents, known_as))
 
