@@ -287,7 +287,7 @@ def plan(
     over = not limits.fits(used)
     if not (asked or over or used >= limits.compact_at):
         return None
-    desk = _Desk(fold(items), counts, limits, asked, find, count)
+    desk = _Desk(items, counts, limits, asked, find, count)
     ways = [desk.summarise(focus), desk.prune(over, overflow), desk.images()]
     if overflow:
         ways = [ways[1], ways[0], ways[2]]
@@ -341,14 +341,15 @@ class _Desk:
 
     def __init__(
         self,
-        folded: Folded,
+        items: Sequence[Item],
         counts: Counts,
         limits: Limits,
         asked: bool,
         find: Find,
         count: Count,
     ) -> None:
-        self.rows, self.summary = folded.rows, folded.summary
+        folded = fold(items)
+        self.all, self.rows, self.summary = items, folded.rows, folded.summary
         self.counts, self.limits, self.asked = counts, limits, asked
         self.find, self.count = find, count
         self.rounds = rounds_of(self.rows)
@@ -406,7 +407,7 @@ class _Desk:
         before = self.counts.total
         after = self.counts.prefix + FRAME_TOKENS + budget
         after += self.counts.of_rows(tail) + self.counts.of_rows(kept)
-        after += sum(self.counts.entries.get(of, 0) for of in restored.values())
+        after += sum(self._shown_size(seq, of) for seq, of in restored.items())
         after += sum(self.count(text) + 20 for _, text in skills)
         asks = self.counts.prefix + self.counts.of_rows(old) + ASKING_TOKENS
         if self.summary:
@@ -426,6 +427,12 @@ class _Desk:
             focus=focus,
         )
 
+    def _shown_size(self, seq: int, of: int) -> int:
+        """Tokens that a restored result adds to those it is counted with already."""
+        original = next((row for row in self.all if row.seq == of), None)
+        text = original.body.get("output", "") if original else ""
+        return max(0, self.count(text) - self.counts.entries.get(seq, 0))
+
     def _first(self, old: Sequence[Item]) -> int:
         if self.summary:
             return int(self.summary.body["covers"][0])
@@ -444,12 +451,18 @@ class _Desk:
         return [row for row in old if row.seq in kept]
 
     def _restored(self, cut: int) -> dict[int, int]:
-        """Results the model has not read yet that point to what is covered now."""
-        found: dict[int, int] = {}
+        """Results that must show what they point to, for it is covered now.
+
+        Those the model has not read yet, and those that an earlier summary restored.
+        """
+        known = self.summary.body.get("restored", {}) if self.summary else {}
+        shown = {int(seq): of for seq, of in known.items()}
+        found = {seq: of for seq, of in shown.items() if seq > cut}
         for row in self.rounds[-1].results.values():
             of = ((row.body.get("meta") or {}).get("guard") or {}).get("of")
-            if of and of <= cut:
-                found[row.seq] = of
+            origin = shown.get(of, of)
+            if of and of <= cut and origin not in found.values():
+                found[row.seq] = origin
         return found
 
     def _skills(self, old: Sequence[Item]) -> tuple[tuple[str, str], ...]:

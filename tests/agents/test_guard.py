@@ -276,6 +276,7 @@ def test_a_refusal_says_where_the_result_is():
     assert "round 1" in body["error"]["message"]
 
 
+LIMITS = Limits.of(8_000, 2_000)
 ACTIONS = st.sampled_from(
     [
         ("read_file", "a"),
@@ -320,9 +321,6 @@ def act(acting: Acting, action: tuple[str, str], number: int) -> None:
         acting.compact(LIMITS, asked=name == "compact", overflow=name == "overflow")
 
 
-LIMITS = Limits.of(8_000, 2_000)
-
-
 def world(cadence: int | str) -> Acting:
     return Acting(
         {"a": "line of a\n" * 60, "b": "line of b\n" * 60},
@@ -333,7 +331,8 @@ def world(cadence: int | str) -> Acting:
 
 
 def promised(acting: Acting) -> list[dict]:
-    """The stubs of the newest round: results the model has not read yet."""
+    """The stubs that the next request shows of the newest round: not read yet."""
+    shown = {message.owner.id: message.text for message in acting.messages()}
     rows = [one for one in acting.items if one.kind == "tool_result"]
     newest = rows[-1].body["round"] if rows else 0
     return [
@@ -341,21 +340,43 @@ def promised(acting: Acting) -> list[dict]:
         for row in rows
         if row.body["round"] == newest
         and row.body["meta"].get("guard", {}).get("kind") == "stub"
+        and shown.get(f"entry:{row.seq}") == text_of(row.body)
     ]
 
 
 def original(acting: Acting, body: dict) -> str:
-    guard = body["meta"]["guard"]
-    return next(
-        row.body["output"]
-        for row in acting.items
-        if row.kind == "tool_result"
-        and (row.seq == guard["of"] or row.body["call_id"] == guard["of_call"])
-    )
+    """The full text that a stub stands for, through stubs that were restored."""
+    while (guard := body["meta"].get("guard", {})).get("kind") == "stub":
+        body = next(
+            row.body
+            for row in acting.items
+            if row.kind == "tool_result"
+            and (row.seq == guard["of"] or row.body["call_id"] == guard["of_call"])
+        )
+    return body["output"]
 
 
 def stands(text: str, messages: tuple[Message, ...]) -> bool:
     return any(message.role == "tool" and message.text == text for message in messages)
+
+
+def test_a_restored_result_stays_whole_over_the_next_summary():
+    acting = Acting({"a": "line of a\n" * 60}, settings=Settings(on=False))
+    acting.call("read_file", path="a")
+    acting.call("shell", command="make")
+    acting.call("read_file", path="a")
+    for number in range(5):
+        made = acting.compact(LIMITS, asked=True)
+        assert made
+        acting.call("glob", pattern=f"{number}")
+    for _ in range(2):
+        acting.user("again " * 900)
+        acting.call("read_file", path="a")
+        acting.compact(LIMITS, asked=True)
+        for body in promised(acting):
+            assert stands(original(acting, body), acting.messages())
+        newest = [one.body for one in acting.items if one.kind == "tool_result"][-1]
+        assert stands(original(acting, newest), acting.messages())
 
 
 @settings(max_examples=150, deadline=None)
