@@ -20,12 +20,13 @@ from django.db import close_old_connections, connections, transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
-from agents import events, permissions, results, sandbox
+from agents import events, results
+from agents.approvals import Pending, answer_of_people, permit
 from agents.errors import RunStopped, RunWaiting, ToolError
-from agents.models import ToolCall, Wait
+from agents.models import ToolCall
 from agents.providers.wire import clean
 from agents.results import outcome_of
-from agents.runs import Hold, open_wait, store_results
+from agents.runs import Hold, store_results
 from agents.tools.base import Arguments, Tool, ToolContext, ToolResult
 from agents.tools.caps import cap
 from agents.tools.registry import BUILTIN, present, resolve
@@ -48,10 +49,6 @@ class Ready:
     call: ToolCall
     tool: Tool
     arguments: Arguments
-
-
-class Pending(Exception):
-    """The call must wait for somebody; its wait is open."""
 
 
 def hash_of(name: str, arguments: str) -> str:
@@ -151,88 +148,6 @@ def read_arguments(tool: Tool, text: str) -> Arguments:
         f"The arguments of {tool.name} do not fit: {wrong}. Its schema: {tool.schema}",
         code="bad_arguments",
     )
-
-
-def permit(hold: Hold, call: ToolCall, tool: Tool, arguments: Arguments) -> None:
-    """Let the call pass, refuse it, or open an approval and wait."""
-    values = arguments.model_dump()
-    run = hold.run
-    decision = permissions.decide(
-        tool,
-        values,
-        level=run.conversation.approval_level,
-        rules=run.conversation.workspace.permission_rules,
-        confined=not sandbox.is_off() and not run.conversation.workspace.network,
-        granted=granted_rules(run.conversation_id),
-    )
-    call.decision = decision.as_json()
-    if decision.answer == "deny":
-        raise ToolError(
-            f"This call is not allowed. {decision.why} Do not try it again in another "
-            "form; find another way or ask.",
-            code="denied",
-        )
-    if decision.answer == "ask":
-        _ask(hold, call, tool, decision)
-
-
-def granted_rules(conversation_id: UUID) -> list[str]:
-    """Allow rules that people gave for this conversation alone."""
-    answers = Wait.objects.filter(
-        run__conversation_id=conversation_id,
-        kind=Wait.Kind.APPROVAL,
-        answer__decision="conversation",
-    ).values_list("answer__rule", flat=True)
-    return [rule for rule in answers if rule]
-
-
-def _ask(
-    hold: Hold, call: ToolCall, tool: Tool, decision: permissions.Decision
-) -> None:
-    """Pass if a person allowed exactly this call; ToolError if not; else wait."""
-    wait = open_wait(
-        hold,
-        call,
-        Wait.Kind.APPROVAL,
-        {
-            "tool": tool.name,
-            "tag": tool.tag,
-            "arguments": call.arguments,
-            "why": decision.why,
-            "rule": decision.rule,
-        },
-    )
-    if not wait.outcome:
-        raise Pending
-    answer = wait.answer or {}
-    if answer.get("decision") in ("once", "conversation", "always"):
-        call.decision = decision.as_json() | {"approved": str(wait.answered_by)}
-        return
-    if wait.outcome == Wait.Outcome.EXPIRED:
-        raise ToolError("Nobody approved this call in time.", code="approval_expired")
-    reason = answer.get("reason") or "no reason was given"
-    raise ToolError(f"A person denied this call: {reason}", code="denied")
-
-
-def answer_of_people(hold: Hold, call: ToolCall, arguments: Arguments) -> ToolResult:
-    """What people answered; opens the question and raises Pending until they did."""
-    wait = open_wait(hold, call, Wait.Kind.QUESTION, arguments.model_dump(mode="json"))
-    if not wait.outcome:
-        raise Pending
-    if wait.outcome != Wait.Outcome.ANSWERED:
-        raise ToolError("Nobody answered in time.", code="not_answered")
-    return ToolResult(True, question_text(wait), meta={"wait": str(wait.pk)})
-
-
-def question_text(wait: Wait) -> str:
-    """What the model reads of the answers: each question with what was said."""
-    lines = []
-    answers = (wait.answer or {}).get("answers", [])
-    for question, answer in zip(wait.payload["questions"], answers, strict=False):
-        said = [*answer.get("chosen", ()), answer.get("text", "")]
-        text = "; ".join(part for part in said if part) or "(no answer)"
-        lines.append(f"{question['question']}\n-> {text}")
-    return "\n".join(lines)
 
 
 def batches(ready: Sequence[Ready]) -> Iterable[list[Ready]]:
