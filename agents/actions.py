@@ -399,10 +399,9 @@ def _approval(wait: Wait, user: User, answer: dict[str, Any]) -> dict[str, Any]:
         return {"decision": "once"}
     if decision == "always":
         require(user, wait.run.workspace, "manage_permissions")
-    assert wait.tool_call, "an approval is about a call"
     tool = resolve(wait.payload["tool"])
     assert tool, "the call was prepared with this tool"
-    arguments = tool.arguments.model_validate_json(wait.tool_call.arguments or "{}")
+    arguments = tool.arguments.model_validate_json(wait.payload["arguments"])
     rule = permissions.rule_for(tool, arguments.model_dump())
     return {"decision": decision, "rule": rule}
 

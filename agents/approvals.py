@@ -35,7 +35,7 @@ def permit(hold: Hold, call: ToolCall, tool: Tool, arguments: Arguments) -> None
             code="denied",
         )
     if decision.answer == "ask":
-        _ask(hold, call, tool, decision)
+        _ask(hold, call, tool, arguments, decision)
 
 
 def granted_rules(conversation_id: UUID) -> list[str]:
@@ -49,7 +49,11 @@ def granted_rules(conversation_id: UUID) -> list[str]:
 
 
 def _ask(
-    hold: Hold, call: ToolCall, tool: Tool, decision: permissions.Decision
+    hold: Hold,
+    call: ToolCall,
+    tool: Tool,
+    arguments: Arguments,
+    decision: permissions.Decision,
 ) -> None:
     """Pass if a person allowed exactly this call; ToolError if not; else wait."""
     wait = open_wait(
@@ -59,7 +63,7 @@ def _ask(
         {
             "tool": tool.name,
             "tag": tool.tag,
-            "arguments": call.arguments,
+            "arguments": arguments.model_dump_json(exclude_unset=True),
             "why": decision.why,
             "rule": decision.rule,
         },

@@ -7,6 +7,7 @@ and has none is run again only if its tool is idempotent.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import hashlib
 import json
@@ -25,11 +26,13 @@ from agents.approvals import Pending, answer_of_people, permit
 from agents.errors import RunStopped, RunWaiting, ToolError
 from agents.models import ToolCall
 from agents.providers.wire import clean
+from agents.reach import bridge_of, read_on, record_loads, reviewed
 from agents.results import outcome_of
 from agents.runs import Hold, store_results
+from agents.surface.bridge import Bridge, schema_digest
 from agents.tools.base import Arguments, Tool, ToolContext, ToolResult
 from agents.tools.caps import cap
-from agents.tools.registry import BUILTIN, present, resolve
+from agents.tools.registry import resolve
 from workspace import blobs, live
 from workspace.events import emit
 
@@ -44,11 +47,17 @@ LONGEST_TOOL = 3600
 
 @dataclass(frozen=True)
 class Ready:
-    """A call that passed every check and may run now."""
+    """A call that passed every check and may run now.
+
+    `tool` is the real one, also when the call came through the bridge; `direct` says
+    that the model named a tool that its requests do not declare.
+    """
 
     call: ToolCall
     tool: Tool
     arguments: Arguments
+    bridge: Bridge
+    direct: bool = False
 
 
 def hash_of(name: str, arguments: str) -> str:
@@ -65,13 +74,15 @@ def answer_calls(hold: Hold, calls: Sequence[ToolCall]) -> None:
 
     Raises RunWaiting when some of them need a person first; the others are done then.
     """
+    read_on(hold)
+    bridge = bridge_of(hold)
     ready: list[Ready] = []
     waiting = False
     for call in calls:
         if call.state == ToolCall.State.ENDED:
             continue
         try:
-            prepared = prepare(hold, call)
+            prepared = prepare(hold, call, bridge)
         except ToolError as error:
             prepared = ToolResult.failed(error.code, error.message)
         except Pending:
@@ -101,36 +112,49 @@ def _append_known(hold: Hold, calls: Sequence[ToolCall]) -> None:
         store_results(hold, known)
 
 
-def prepare(hold: Hold, call: ToolCall) -> Ready | ToolResult:
+def prepare(hold: Hold, call: ToolCall, bridge: Bridge) -> Ready | ToolResult:
     """Check a call, cheap checks first; a question that was answered is its result.
 
     Raises ToolError to refuse the call and Pending when somebody must act first.
     """
-    tool = resolve_tool(call.name)
+    tool, text = resolve_tool(hold, call, bridge)
     if call.state == ToolCall.State.STARTED and not tool.idempotent:
         raise ToolError(
             results.interruption_of(call)["error"]["message"], code="interrupted"
         )
-    arguments = read_arguments(tool, call.arguments)
+    arguments = read_arguments(tool, text)
     if tool.waits_for == "question":
         return answer_of_people(hold, call, arguments)
     permit(hold, call, tool, arguments)
-    return Ready(call, tool, arguments)
+    is_hidden = tool.name in bridge.hidden
+    return Ready(call, tool, arguments, bridge, is_hidden and call.name != "tool_call")
 
 
-def resolve_tool(name: str) -> Tool:
-    """The tool that can run here under this name. ToolError names the nearest ones."""
-    tool = resolve(name)
+def resolve_tool(hold: Hold, call: ToolCall, bridge: Bridge) -> tuple[Tool, str]:
+    """The real tool and its raw arguments. ToolError says what to do instead."""
+    tool = resolve(call.name)
     if tool is None:
-        names = [one.name for one in BUILTIN]
-        near = difflib.get_close_matches(name, names, n=3) or names
-        raise ToolError(
-            f"There is no tool named {name!r}. Use one of: {', '.join(near)}.",
-            code="unknown_tool",
-        )
-    if reason := present()[1].get(tool.name):
-        raise ToolError(f"{tool.name} is not available: {reason}", code="absent")
-    return tool
+        raise ToolError(_unknown(call.name, bridge), code="unknown_tool")
+    surface = bridge.surface
+    if tool.name in (*surface.denied, *surface.absent):
+        code = "absent" if tool.name in surface.absent else "denied"
+        why = surface.reasons[tool.name]
+        raise ToolError(f"{tool.name} is not available: {why}", code=code)
+    if tool.name == "tool_call":
+        return bridge.unwrap(call.arguments, reviewed(hold.items))
+    return tool, call.arguments
+
+
+def _unknown(name: str, bridge: Bridge) -> str:
+    """Names the nearest declared tools, and the way to the others."""
+    names = sorted(bridge.declared)
+    near = difflib.get_close_matches(name, names, n=3)
+    hint = f" Did you mean {', '.join(near)}?" if near else ""
+    if bridge.hidden:
+        hint += " Find others with tool_search, or see list_my_tools."
+    elif not near:
+        hint = f" There are: {', '.join(names)}."
+    return f"There is no tool named {name!r}.{hint}"
 
 
 def read_arguments(tool: Tool, text: str) -> Arguments:
@@ -196,13 +220,14 @@ def run_batch(hold: Hold, batch: Sequence[Ready]) -> None:
     hold.expect(LONGEST_TOOL)
     if len(batch) == 1:
         [one] = batch
-        _end(hold, one.call, carry_out(hold, one))
+        _end(hold, one.call, carry_out(hold, one), one.tool)
         return
     futures: dict[Future[ToolResult], Ready] = {
         _POOL.submit(_carry_out_in_thread, hold, one): one for one in batch
     }
     for future in as_completed(futures):
-        _end(hold, futures[future].call, future.result())
+        one = futures[future]
+        _end(hold, one.call, future.result(), one.tool)
 
 
 @transaction.atomic
@@ -251,7 +276,8 @@ def carry_out(hold: Hold, one: Ready) -> ToolResult:
         hold.run.conversation_id, f"call:{one.call.call_id}", "tool"
     )
     try:
-        return one.tool.run(context_of(hold, one, stream), one.arguments)
+        result = one.tool.run(context_of(hold, one, stream), one.arguments)
+        return _marked(result, one)
     except RunStopped:
         return _cut_short(one)
     except ToolError as error:
@@ -265,6 +291,16 @@ def carry_out(hold: Hold, one: Ready) -> ToolResult:
         )
     finally:
         stream.close()
+
+
+def _marked(result: ToolResult, one: Ready) -> ToolResult:
+    """Note in the result's meta what the page cannot see from the call itself."""
+    meta = dict(result.meta)
+    if one.direct:
+        meta |= {"direct": True, "loaded": {one.tool.name: schema_digest(one.tool)}}
+    if one.call.name == "tool_call":
+        meta |= {"tool": one.tool.name}
+    return dataclasses.replace(result, meta=meta)
 
 
 def _cut_short(one: Ready) -> ToolResult:
@@ -287,6 +323,7 @@ def context_of(hold: Hold, one: Ready, stream: live.TextStream) -> ToolContext:
         last_seen=lambda path: last_seen(run.conversation_id, path),
         stored_output=lambda path: stored_output(hold, path),
         progress=stream.write,
+        bridge=one.bridge,
     )
 
 
@@ -314,8 +351,10 @@ def stored_output(hold: Hold, path: str) -> bytes | None:
     return blobs.get(hold.run.workspace_id, found.outcome["output_sha256"])
 
 
-def _end(hold: Hold, call: ToolCall, result: ToolResult) -> None:
-    """Cap and store what a call came to. The whole output goes to the blob store."""
+def _end(
+    hold: Hold, call: ToolCall, result: ToolResult, tool: Tool | None = None
+) -> None:
+    """Cap, annotate and store what a call came to. Its whole output goes to the blobs."""
     if call.state == ToolCall.State.ENDED:
         return
     data = result.output.encode("utf-8", "replace")
@@ -330,6 +369,9 @@ def _end(hold: Hold, call: ToolCall, result: ToolResult) -> None:
     call.outcome = outcome_of(result, output=shown, output_sha256=sha256)
     with transaction.atomic():
         hold.guard()
+        note = record_loads(hold, call, tool, result) if tool else ""
+        if note:
+            call.outcome["notes"] = [note]
         call.save()
         emit(_finished_event(hold, call, len(result.output)))
     live.push(

@@ -238,6 +238,37 @@ class ToolFinished(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ToolLoaded(Event):
+    """Schemas of deferred tools came into the conversation."""
+
+    kind: ClassVar[str] = "tool.loaded"
+    names: tuple[str, ...]
+    cause: str
+    query: str = ""
+
+    @property
+    def text(self) -> str:
+        via = f'tool_search "{self.query}"' if self.cause == "search" else self.cause
+        via = "direct_call" if self.cause == "direct" else via
+        names = ", ".join(self.names)
+        return f"[harness] loaded {len(self.names)} deferred tool(s) via {via}: {names}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSearched(Event):
+    """The model looked for a tool; hits are names with scores, best first."""
+
+    kind: ClassVar[str] = "tool.searched"
+    query: str
+    hits: list[list[Any]]
+
+    @property
+    def text(self) -> str:
+        found = ", ".join(str(name) for name, _ in self.hits) or "nothing"
+        return f'[search] "{self.query}": {found}'
+
+
+@dataclass(frozen=True, kw_only=True)
 class WaitOpened(Event):
     """The run needs somebody or something before it can go on."""
 

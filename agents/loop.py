@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from agents import events, runs
 from agents.calls import answer_calls
-from agents.context.assemble import assemble, items_of
+from agents.context.assemble import assemble
 from agents.endpoints import Choice
 from agents.errors import LimitReached, ProviderUnavailable, RunWaiting
 from agents.models import ModelCall, ToolCall
+from agents.reach import read_on
 from agents.receive import receive
 from agents.runs import Hold
 from agents.standing import (
@@ -58,9 +59,8 @@ def play_round(hold: Hold, choice: Choice, standing: Standing) -> None:
     except LimitReached as limit:
         ask_for_report(hold, limit)
         reporting = True
-    hold.items += items_of(hold.run.conversation, after=hold.seen_seq)
     assembled = assemble(
-        hold.items,
+        read_on(hold),
         provider=choice.provider,
         language_model=choice.language_model,
         effort=hold.run.agent.effort,

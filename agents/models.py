@@ -347,3 +347,36 @@ class Lease(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} by {self.holder}"
+
+
+class LoadedTool(models.Model):
+    """A deferred tool whose schema a conversation has received, and why."""
+
+    class Cause(models.TextChoices):
+        DIRECT = "direct", "Called by its name"
+        SEARCH = "search", "Found by a search"
+        PRELOAD = "preload", "Preloaded"
+        RESUME = "resume", "Called earlier"
+        DELEGATION = "delegation", "Given by the parent"
+
+    conversation = models.ForeignKey(
+        Conversation, on_delete=models.PROTECT, related_name="loaded_tools"
+    )
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="loaded_tools")
+    tool = models.CharField(max_length=200)
+    schema_digest = models.CharField(max_length=64)
+    cause = models.CharField(max_length=10, choices=Cause.choices)
+    query = models.CharField(max_length=500, blank=True)
+    round = models.PositiveIntegerField()
+    tokens = models.PositiveIntegerField(help_text="What its declaration costs.")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["conversation", "tool"], name="a_tool_is_loaded_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool}, loaded by {self.cause}"

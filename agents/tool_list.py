@@ -20,8 +20,8 @@ from workspace.models import Conversation, Entry
 class Listed:
     """One tool. `schema_tokens` is what it costs in every request that declares it.
 
-    `state` is active, denied or absent; `reason` says why. `loaded` is a deferred tool
-    that the conversation's requests declare.
+    `state` is active, denied, withheld or absent; `reason` says why. `loaded` is a
+    deferred tool whose schema the conversation has received.
     """
 
     name: str
@@ -64,16 +64,22 @@ def list_tools(
     tools, absent = present()
     seen_by = conversation or agent
     rules = seen_by.workspace.permission_rules if seen_by else {}
-    surface = surface_for(tools, absent, whole_tool_denials(rules))
-    declared = declared_names(conversation) if conversation else None
-    return listed(BUILTIN, surface, declared)
+    mode = conversation.mode if conversation else "chat"
+    surface = surface_for(tools, absent, whole_tool_denials(rules), mode)
+    if conversation is None:
+        return listed(BUILTIN, surface)
+    loaded = conversation.loaded_tools.values_list("tool", flat=True)
+    return listed(BUILTIN, surface, declared_names(conversation), frozenset(loaded))
 
 
 def listed(
-    tools: Sequence[Tool], surface: Surface, declared: frozenset[str] | None = None
+    tools: Sequence[Tool],
+    surface: Surface,
+    declared: frozenset[str] | None = None,
+    loaded: frozenset[str] = frozenset(),
 ) -> list[Listed]:
     """The rows for a surface; `declared` are a conversation's tools, None without one."""
-    rows = [_row(tool, surface, declared) for tool in tools]
+    rows = [_row(tool, surface, declared, loaded) for tool in tools]
     return sorted(rows, key=lambda row: row.name)
 
 
@@ -91,7 +97,12 @@ def declared_names(conversation: Conversation) -> frozenset[str]:
     return frozenset(tool["name"] for tool in body.get("tools", ()))
 
 
-def _row(tool: Tool, surface: Surface, declared: frozenset[str] | None) -> Listed:
+def _row(
+    tool: Tool,
+    surface: Surface,
+    declared: frozenset[str] | None,
+    loaded: frozenset[str],
+) -> Listed:
     deferred = tool.name in surface.deferred
     state = _state(tool.name, surface)
     reason = surface.reasons.get(tool.name, "")
@@ -109,12 +120,13 @@ def _row(tool: Tool, surface: Surface, declared: frozenset[str] | None) -> Liste
         description=tool.description,
         reason=reason,
         deferred=deferred,
-        loaded=deferred and tool.name in (declared or ()),
+        loaded=deferred and tool.name in (loaded | (declared or frozenset())),
         schema_tokens=count(canonical(declaration(tool))),
     )
 
 
 def _state(name: str, surface: Surface) -> str:
-    if name in surface.absent:
-        return "absent"
-    return "denied" if name in surface.denied else "active"
+    for state in ("absent", "denied", "withheld"):
+        if name in getattr(surface, state):
+            return state
+    return "active"

@@ -131,12 +131,12 @@ def _result(answer: Item, call: ToolRequest, results: dict[str, Item]) -> Messag
 
 
 def result_text(body: dict[str, Any]) -> str:
-    """What the model reads of a result: the output, then the error with its code."""
+    """What the model reads of a result: output, error with its code, notes."""
     output, error = body.get("output", ""), body.get("error")
-    if not error:
-        return output or "(no output)"
-    line = f"error {error['code']}: {error['message']}"
-    return f"{output}\n{line}" if output else line
+    parts = [output or ("" if error else "(no output)")]
+    if error:
+        parts.append(f"error {error['code']}: {error['message']}")
+    return "\n".join(filter(None, (*parts, *body.get("notes", ()))))
 
 
 def _spoken(item: Item) -> list[Message]:

@@ -9,213 +9,590 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('workspace', '0001_initial'),
+        ("workspace", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Lease',
+            name="Lease",
             fields=[
-                ('name', models.CharField(max_length=40, primary_key=True, serialize=False)),
-                ('holder', models.CharField(max_length=100)),
-                ('until', models.DateTimeField()),
+                (
+                    "name",
+                    models.CharField(max_length=40, primary_key=True, serialize=False),
+                ),
+                ("holder", models.CharField(max_length=100)),
+                ("until", models.DateTimeField()),
             ],
         ),
         migrations.CreateModel(
-            name='Endpoint',
+            name="Endpoint",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=80)),
-                ('kind', models.CharField(choices=[('chat_completions', 'OpenAI-compatible (Chat Completions)'), ('anthropic', 'Anthropic (Messages)'), ('simulator', 'Built-in simulator')], max_length=20)),
-                ('base_url', models.CharField(blank=True, max_length=300)),
-                ('secret', models.TextField(blank=True, help_text='The API key, encrypted. Write-only after saving.')),
-                ('allow_private', models.BooleanField(default=False, help_text='Server staff vouch for this private address.')),
-                ('caches_prompts', models.BooleanField(default=True)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('deleted_at', models.DateTimeField(blank=True, null=True)),
-                ('created_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('workspace', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='endpoints', to='workspace.workspace')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("name", models.CharField(max_length=80)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            (
+                                "chat_completions",
+                                "OpenAI-compatible (Chat Completions)",
+                            ),
+                            ("anthropic", "Anthropic (Messages)"),
+                            ("simulator", "Built-in simulator"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("base_url", models.CharField(blank=True, max_length=300)),
+                (
+                    "secret",
+                    models.TextField(
+                        blank=True,
+                        help_text="The API key, encrypted. Write-only after saving.",
+                    ),
+                ),
+                (
+                    "allow_private",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Server staff vouch for this private address.",
+                    ),
+                ),
+                ("caches_prompts", models.BooleanField(default=True)),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, editable=False
+                    ),
+                ),
+                ("deleted_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "created_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="endpoints",
+                        to="workspace.workspace",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='LanguageModel',
+            name="LanguageModel",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=160)),
-                ('window', models.PositiveIntegerField(default=128000)),
-                ('max_output', models.PositiveIntegerField(default=16000)),
-                ('vision', models.CharField(choices=[('yes', 'Yes'), ('no', 'No'), ('unknown', 'Unknown')], default='unknown', max_length=7)),
-                ('encoding', models.CharField(default='o200k_base', max_length=20)),
-                ('price_input', models.DecimalField(blank=True, decimal_places=6, max_digits=12, null=True)),
-                ('price_cache_read', models.DecimalField(blank=True, decimal_places=6, max_digits=12, null=True)),
-                ('price_cache_write', models.DecimalField(blank=True, decimal_places=6, max_digits=12, null=True)),
-                ('price_output', models.DecimalField(blank=True, decimal_places=6, help_text='Prices are US dollars per million tokens; empty means unknown.', max_digits=12, null=True)),
-                ('is_default', models.BooleanField(default=False)),
-                ('endpoint', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='language_models', to='agents.endpoint')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("name", models.CharField(max_length=160)),
+                ("window", models.PositiveIntegerField(default=128000)),
+                ("max_output", models.PositiveIntegerField(default=16000)),
+                (
+                    "vision",
+                    models.CharField(
+                        choices=[("yes", "Yes"), ("no", "No"), ("unknown", "Unknown")],
+                        default="unknown",
+                        max_length=7,
+                    ),
+                ),
+                ("encoding", models.CharField(default="o200k_base", max_length=20)),
+                (
+                    "price_input",
+                    models.DecimalField(
+                        blank=True, decimal_places=6, max_digits=12, null=True
+                    ),
+                ),
+                (
+                    "price_cache_read",
+                    models.DecimalField(
+                        blank=True, decimal_places=6, max_digits=12, null=True
+                    ),
+                ),
+                (
+                    "price_cache_write",
+                    models.DecimalField(
+                        blank=True, decimal_places=6, max_digits=12, null=True
+                    ),
+                ),
+                (
+                    "price_output",
+                    models.DecimalField(
+                        blank=True,
+                        decimal_places=6,
+                        help_text="Prices are US dollars per million tokens; empty means unknown.",
+                        max_digits=12,
+                        null=True,
+                    ),
+                ),
+                ("is_default", models.BooleanField(default=False)),
+                (
+                    "endpoint",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="language_models",
+                        to="agents.endpoint",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Agent',
+            name="Agent",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('name', models.SlugField(max_length=60)),
-                ('title', models.CharField(max_length=80)),
-                ('description', models.CharField(blank=True, max_length=300)),
-                ('persona', models.TextField(blank=True)),
-                ('effort', models.CharField(blank=True, max_length=10)),
-                ('max_rounds', models.PositiveIntegerField(default=500)),
-                ('max_seconds', models.PositiveIntegerField(default=21600)),
-                ('max_tokens', models.PositiveBigIntegerField(blank=True, null=True)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('deleted_at', models.DateTimeField(blank=True, null=True)),
-                ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='agents', to='workspace.workspace')),
-                ('language_model', models.ForeignKey(blank=True, help_text="Empty: the workspace's or the server's default model.", null=True, on_delete=django.db.models.deletion.SET_NULL, to='agents.languagemodel')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("name", models.SlugField(max_length=60)),
+                ("title", models.CharField(max_length=80)),
+                ("description", models.CharField(blank=True, max_length=300)),
+                ("persona", models.TextField(blank=True)),
+                ("effort", models.CharField(blank=True, max_length=10)),
+                ("max_rounds", models.PositiveIntegerField(default=500)),
+                ("max_seconds", models.PositiveIntegerField(default=21600)),
+                ("max_tokens", models.PositiveBigIntegerField(blank=True, null=True)),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, editable=False
+                    ),
+                ),
+                ("deleted_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="agents",
+                        to="workspace.workspace",
+                    ),
+                ),
+                (
+                    "language_model",
+                    models.ForeignKey(
+                        blank=True,
+                        help_text="Empty: the workspace's or the server's default model.",
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        to="agents.languagemodel",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Run',
+            name="Run",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('state', models.CharField(choices=[('queued', 'Queued'), ('running', 'Running'), ('waiting', 'Waiting'), ('finished', 'Finished'), ('failed', 'Failed'), ('stopped', 'Stopped')], default='queued', max_length=8)),
-                ('trigger', models.CharField(default='message', max_length=20)),
-                ('since_seq', models.PositiveBigIntegerField(default=0, help_text="The transcript's head when it began: later ones are its.")),
-                ('fence', models.PositiveIntegerField(default=0)),
-                ('worker', models.CharField(blank=True, max_length=100)),
-                ('lease_until', models.DateTimeField(null=True)),
-                ('rung_at', models.DateTimeField(null=True)),
-                ('rings', models.PositiveIntegerField(default=0)),
-                ('round', models.PositiveIntegerField(default=0)),
-                ('restarts', models.PositiveIntegerField(default=0, help_text='Times that a worker was lost in the present round.')),
-                ('stop_requested_at', models.DateTimeField(null=True)),
-                ('message', models.TextField(blank=True)),
-                ('model_name', models.CharField(blank=True, max_length=160)),
-                ('tokens_in', models.PositiveBigIntegerField(default=0)),
-                ('tokens_cached', models.PositiveBigIntegerField(default=0)),
-                ('tokens_out', models.PositiveBigIntegerField(default=0)),
-                ('cost', models.DecimalField(decimal_places=6, max_digits=14, null=True)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('started_at', models.DateTimeField(null=True)),
-                ('ended_at', models.DateTimeField(null=True)),
-                ('agent', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='agents.agent')),
-                ('conversation', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='workspace.conversation')),
-                ('started_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('stop_requested_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('turn', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='workspace.turn')),
-                ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='workspace.workspace')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("queued", "Queued"),
+                            ("running", "Running"),
+                            ("waiting", "Waiting"),
+                            ("finished", "Finished"),
+                            ("failed", "Failed"),
+                            ("stopped", "Stopped"),
+                        ],
+                        default="queued",
+                        max_length=8,
+                    ),
+                ),
+                ("trigger", models.CharField(default="message", max_length=20)),
+                (
+                    "since_seq",
+                    models.PositiveBigIntegerField(
+                        default=0,
+                        help_text="The transcript's head when it began: later ones are its.",
+                    ),
+                ),
+                ("fence", models.PositiveIntegerField(default=0)),
+                ("worker", models.CharField(blank=True, max_length=100)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("rung_at", models.DateTimeField(null=True)),
+                ("rings", models.PositiveIntegerField(default=0)),
+                ("round", models.PositiveIntegerField(default=0)),
+                (
+                    "restarts",
+                    models.PositiveIntegerField(
+                        default=0,
+                        help_text="Times that a worker was lost in the present round.",
+                    ),
+                ),
+                ("stop_requested_at", models.DateTimeField(null=True)),
+                ("message", models.TextField(blank=True)),
+                ("model_name", models.CharField(blank=True, max_length=160)),
+                ("tokens_in", models.PositiveBigIntegerField(default=0)),
+                ("tokens_cached", models.PositiveBigIntegerField(default=0)),
+                ("tokens_out", models.PositiveBigIntegerField(default=0)),
+                (
+                    "cost",
+                    models.DecimalField(decimal_places=6, max_digits=14, null=True),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, editable=False
+                    ),
+                ),
+                ("started_at", models.DateTimeField(null=True)),
+                ("ended_at", models.DateTimeField(null=True)),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="runs",
+                        to="agents.agent",
+                    ),
+                ),
+                (
+                    "conversation",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="runs",
+                        to="workspace.conversation",
+                    ),
+                ),
+                (
+                    "started_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "stop_requested_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "turn",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="runs",
+                        to="workspace.turn",
+                    ),
+                ),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="runs",
+                        to="workspace.workspace",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='ModelCall',
+            name="ModelCall",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('round', models.PositiveIntegerField()),
-                ('state', models.CharField(choices=[('sent', 'Sent'), ('completed', 'Completed'), ('failed', 'Failed'), ('stopped', 'Stopped'), ('lost', 'Lost')], default='sent', max_length=9)),
-                ('endpoint_name', models.CharField(max_length=80)),
-                ('model_name', models.CharField(max_length=160)),
-                ('mode', models.CharField(max_length=40)),
-                ('effort', models.CharField(blank=True, max_length=10)),
-                ('at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('estimated_tokens', models.PositiveIntegerField(default=0)),
-                ('segments', models.JSONField(default=list, help_text='[kind, id, digest, tokens] of each, in wire order.')),
-                ('input', models.PositiveIntegerField(null=True)),
-                ('cache_read', models.PositiveIntegerField(null=True)),
-                ('cache_write', models.PositiveIntegerField(null=True)),
-                ('output', models.PositiveIntegerField(null=True)),
-                ('reasoning', models.PositiveIntegerField(null=True)),
-                ('first_token_ms', models.PositiveIntegerField(null=True)),
-                ('duration_ms', models.PositiveIntegerField(null=True)),
-                ('stop_reason', models.CharField(blank=True, max_length=12)),
-                ('retries', models.PositiveIntegerField(default=0)),
-                ('cost', models.DecimalField(decimal_places=6, max_digits=14, null=True)),
-                ('error', models.TextField(blank=True)),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='model_calls', to='agents.run')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("round", models.PositiveIntegerField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("sent", "Sent"),
+                            ("completed", "Completed"),
+                            ("failed", "Failed"),
+                            ("stopped", "Stopped"),
+                            ("lost", "Lost"),
+                        ],
+                        default="sent",
+                        max_length=9,
+                    ),
+                ),
+                ("endpoint_name", models.CharField(max_length=80)),
+                ("model_name", models.CharField(max_length=160)),
+                ("mode", models.CharField(max_length=40)),
+                ("effort", models.CharField(blank=True, max_length=10)),
+                ("at", models.DateTimeField(default=django.utils.timezone.now)),
+                ("estimated_tokens", models.PositiveIntegerField(default=0)),
+                (
+                    "segments",
+                    models.JSONField(
+                        default=list,
+                        help_text="[kind, id, digest, tokens] of each, in wire order.",
+                    ),
+                ),
+                ("input", models.PositiveIntegerField(null=True)),
+                ("cache_read", models.PositiveIntegerField(null=True)),
+                ("cache_write", models.PositiveIntegerField(null=True)),
+                ("output", models.PositiveIntegerField(null=True)),
+                ("reasoning", models.PositiveIntegerField(null=True)),
+                ("first_token_ms", models.PositiveIntegerField(null=True)),
+                ("duration_ms", models.PositiveIntegerField(null=True)),
+                ("stop_reason", models.CharField(blank=True, max_length=12)),
+                ("retries", models.PositiveIntegerField(default=0)),
+                (
+                    "cost",
+                    models.DecimalField(decimal_places=6, max_digits=14, null=True),
+                ),
+                ("error", models.TextField(blank=True)),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="model_calls",
+                        to="agents.run",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='ToolCall',
+            name="ToolCall",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('round', models.PositiveIntegerField()),
-                ('index', models.PositiveIntegerField(help_text='Its place in the message, from 0.')),
-                ('call_id', models.CharField(max_length=200)),
-                ('name', models.CharField(max_length=200)),
-                ('arguments', models.TextField()),
-                ('argument_hash', models.CharField(max_length=64)),
-                ('state', models.CharField(choices=[('asked', 'Asked'), ('started', 'Started'), ('ended', 'Ended')], default='asked', max_length=7)),
-                ('decision', models.JSONField(help_text="The permission's answer and the rule that gave it.", null=True)),
-                ('started_at', models.DateTimeField(null=True)),
-                ('ended_at', models.DateTimeField(null=True)),
-                ('ok', models.BooleanField(null=True)),
-                ('outcome', models.JSONField(help_text='output (capped view), output_sha256, error, meta.', null=True)),
-                ('entry', models.ForeignKey(help_text='The assistant message that asks for it.', on_delete=django.db.models.deletion.PROTECT, related_name='tool_calls', to='workspace.entry')),
-                ('result_entry', models.OneToOneField(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='answered_call', to='workspace.entry')),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='tool_calls', to='agents.run')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("round", models.PositiveIntegerField()),
+                (
+                    "index",
+                    models.PositiveIntegerField(
+                        help_text="Its place in the message, from 0."
+                    ),
+                ),
+                ("call_id", models.CharField(max_length=200)),
+                ("name", models.CharField(max_length=200)),
+                ("arguments", models.TextField()),
+                ("argument_hash", models.CharField(max_length=64)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("asked", "Asked"),
+                            ("started", "Started"),
+                            ("ended", "Ended"),
+                        ],
+                        default="asked",
+                        max_length=7,
+                    ),
+                ),
+                (
+                    "decision",
+                    models.JSONField(
+                        help_text="The permission's answer and the rule that gave it.",
+                        null=True,
+                    ),
+                ),
+                ("started_at", models.DateTimeField(null=True)),
+                ("ended_at", models.DateTimeField(null=True)),
+                ("ok", models.BooleanField(null=True)),
+                (
+                    "outcome",
+                    models.JSONField(
+                        help_text="output (capped view), output_sha256, error, meta.",
+                        null=True,
+                    ),
+                ),
+                (
+                    "entry",
+                    models.ForeignKey(
+                        help_text="The assistant message that asks for it.",
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="tool_calls",
+                        to="workspace.entry",
+                    ),
+                ),
+                (
+                    "result_entry",
+                    models.OneToOneField(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="answered_call",
+                        to="workspace.entry",
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="tool_calls",
+                        to="agents.run",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Wait',
+            name="Wait",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('kind', models.CharField(choices=[('question', 'Question'), ('approval', 'Approval'), ('plan', 'Plan'), ('children', 'Children'), ('retry', 'Retry')], max_length=8)),
-                ('argument_hash', models.CharField(blank=True, max_length=64)),
-                ('payload', models.JSONField(default=dict)),
-                ('opened_at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('deadline', models.DateTimeField(null=True)),
-                ('outcome', models.CharField(blank=True, choices=[('answered', 'Answered'), ('expired', 'Expired'), ('cancelled', 'Cancelled')], max_length=9)),
-                ('answered_at', models.DateTimeField(null=True)),
-                ('answer', models.JSONField(null=True)),
-                ('answered_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='waits', to='agents.run')),
-                ('tool_call', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='waits', to='agents.toolcall')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("question", "Question"),
+                            ("approval", "Approval"),
+                            ("plan", "Plan"),
+                            ("children", "Children"),
+                            ("retry", "Retry"),
+                        ],
+                        max_length=8,
+                    ),
+                ),
+                ("argument_hash", models.CharField(blank=True, max_length=64)),
+                ("payload", models.JSONField(default=dict)),
+                ("opened_at", models.DateTimeField(default=django.utils.timezone.now)),
+                ("deadline", models.DateTimeField(null=True)),
+                (
+                    "outcome",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("answered", "Answered"),
+                            ("expired", "Expired"),
+                            ("cancelled", "Cancelled"),
+                        ],
+                        max_length=9,
+                    ),
+                ),
+                ("answered_at", models.DateTimeField(null=True)),
+                ("answer", models.JSONField(null=True)),
+                (
+                    "answered_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="waits",
+                        to="agents.run",
+                    ),
+                ),
+                (
+                    "tool_call",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="waits",
+                        to="agents.toolcall",
+                    ),
+                ),
             ],
         ),
         migrations.AddConstraint(
-            model_name='languagemodel',
-            constraint=models.UniqueConstraint(fields=('endpoint', 'name'), name='a_model_once_per_endpoint'),
+            model_name="languagemodel",
+            constraint=models.UniqueConstraint(
+                fields=("endpoint", "name"), name="a_model_once_per_endpoint"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='agent',
-            constraint=models.UniqueConstraint(fields=('workspace', 'name'), name='an_agent_once_per_workspace'),
+            model_name="agent",
+            constraint=models.UniqueConstraint(
+                fields=("workspace", "name"), name="an_agent_once_per_workspace"
+            ),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['state', 'lease_until'], name='agents_run_state_048a97_idx'),
+            model_name="run",
+            index=models.Index(
+                fields=["state", "lease_until"], name="agents_run_state_048a97_idx"
+            ),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['agent', '-created_at'], name='agents_run_agent_i_736b2e_idx'),
+            model_name="run",
+            index=models.Index(
+                fields=["agent", "-created_at"], name="agents_run_agent_i_736b2e_idx"
+            ),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['conversation', 'created_at'], name='agents_run_convers_5593df_idx'),
+            model_name="run",
+            index=models.Index(
+                fields=["conversation", "created_at"],
+                name="agents_run_convers_5593df_idx",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.UniqueConstraint(condition=models.Q(('state__in', ['running', 'waiting'])), fields=('conversation',), name='one_run_at_work_per_conversation'),
+            model_name="run",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("state__in", ["running", "waiting"])),
+                fields=("conversation",),
+                name="one_run_at_work_per_conversation",
+            ),
         ),
         migrations.AddIndex(
-            model_name='modelcall',
-            index=models.Index(fields=['run', 'round'], name='agents_mode_run_id_e0e156_idx'),
+            model_name="modelcall",
+            index=models.Index(
+                fields=["run", "round"], name="agents_mode_run_id_e0e156_idx"
+            ),
         ),
         migrations.AddIndex(
-            model_name='toolcall',
-            index=models.Index(fields=['run', 'state'], name='agents_tool_run_id_b93456_idx'),
+            model_name="toolcall",
+            index=models.Index(
+                fields=["run", "state"], name="agents_tool_run_id_b93456_idx"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='toolcall',
-            constraint=models.UniqueConstraint(fields=('entry', 'index'), name='one_call_per_place'),
+            model_name="toolcall",
+            constraint=models.UniqueConstraint(
+                fields=("entry", "index"), name="one_call_per_place"
+            ),
         ),
         migrations.AddIndex(
-            model_name='wait',
-            index=models.Index(fields=['outcome', 'deadline'], name='agents_wait_outcome_dddda9_idx'),
+            model_name="wait",
+            index=models.Index(
+                fields=["outcome", "deadline"], name="agents_wait_outcome_dddda9_idx"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='wait',
-            constraint=models.UniqueConstraint(fields=('tool_call', 'kind', 'argument_hash'), name='one_wait_per_call_and_arguments'),
+            model_name="wait",
+            constraint=models.UniqueConstraint(
+                fields=("tool_call", "kind", "argument_hash"),
+                name="one_wait_per_call_and_arguments",
+            ),
         ),
     ]

@@ -2,66 +2,219 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 from django.conf import settings
 
+from agents.surface.modes import MODES, Mode
 from agents.tools.base import Tool
+
+BRIDGE = ("tool_search", "tool_call")
+DISCOVERY = (*BRIDGE, "list_my_tools")
+
+#: What `tools.eager` never demotes (qwen-code's rule; see the surface's specification).
+EXEMPT = (
+    *DISCOVERY,
+    "structured_output",
+    "enter_plan_mode",
+    "exit_plan_mode",
+    "ask_user",
+    "task_stop",
+    "mcp__*",
+    "computer_use__*",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Names that are declared in every request; a mode adds its own block."""
+
+    builtins: tuple[str, ...] = (
+        "read_file",
+        "view_image",
+        "write_file",
+        "edit_file",
+        "shell",
+        "execute_code",
+        "grep",
+        "glob",
+        "ask_user",
+        "delegate_task",
+        "skill_view",
+        "set_mode",
+    )
+    discovery: tuple[str, ...] = DISCOVERY
+    mcp: tuple[str, ...] = ()
+    modes: Mapping[str, tuple[str, ...]] = field(
+        default_factory=lambda: {mode.name: mode.residents for mode in MODES.values()}
+    )
+
+    def names_for(self, mode: Mode) -> frozenset[str]:
+        block = self.modes.get(mode.name, ())
+        return frozenset((*self.builtins, *self.discovery, *self.mcp, *block))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSettings:
+    """The `tools.*` settings. `eager=None` (unset) differs from an empty list.
+
+    `index_budget` is in tokens. `deferral=False` declares everything.
+    """
+
+    eager: tuple[str, ...] | None = None
+    eager_policy: Literal["allowlist", "additive"] = "allowlist"
+    visible: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+    search_enabled: bool = True
+    deferral: bool = True
+    index_budget: int = 250
 
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """Tool names by what becomes of them, and why; every tool has a reason."""
+    """Tool names by what becomes of them, and why; every tool has a reason.
+
+    `withheld` are demoted tools that nobody can find while the bridge is incomplete.
+    """
 
     resident: tuple[str, ...]
     deferred: tuple[str, ...]
+    withheld: tuple[str, ...]
     denied: tuple[str, ...]
     absent: tuple[str, ...]
     reasons: Mapping[str, str]
 
 
-def surface(
-    tools: Sequence[Tool],
-    *,
-    absent: Mapping[str, str],
-    excluded: frozenset[str] = frozenset(),
-    denied_rules: Mapping[str, str] | None = None,
-) -> Surface:
-    """Decide for each tool, first match wins: absent, excluded, denied, resident.
+Place = Literal["absent", "denied", "resident", "demoted", "deferred"]
 
-    `absent` maps names to the reason why they cannot run here; `denied_rules` maps
-    names to the whole-tool deny rule that names them.
-    """
-    reasons: dict[str, str] = dict(absent)
-    resident: list[str] = []
-    denied: list[str] = []
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All that decides about a tool, as values."""
+
+    mode: Mode = MODES["chat"]
+    policy: Policy = field(default_factory=Policy)
+    settings: ToolSettings = field(default_factory=ToolSettings)
+    absent: Mapping[str, str] = field(default_factory=dict)
+    excluded: frozenset[str] = frozenset()
+    denials: Mapping[str, str] = field(default_factory=dict)
+    agent_tools: frozenset[str] = frozenset()
+
+    def place(self, tool: Tool) -> tuple[Place, str]:
+        """Where one tool belongs, and why. First match wins."""
+        name, chosen = tool.name, self.settings
+        if reason := self.absent.get(name, ""):
+            return "absent", reason
+        if _named(tool, chosen.disabled):
+            return "absent", "switched off by tools.disabled"
+        if name in self.excluded:
+            return "denied", "excluded by --exclude-tools"
+        if rule := self.denials.get(name, ""):
+            return "denied", f"denied by the rule {rule}"
+        if reason := self.mode.refuses(tool):
+            return "denied", reason
+        if name in BRIDGE and not chosen.search_enabled:
+            return "denied", "tools.toolSearch.enabled is off"
+        return self._admitted(tool)
+
+    def _admitted(self, tool: Tool) -> tuple[Place, str]:
+        name, chosen = tool.name, self.settings
+        if name in self.mode.pinned:
+            return "resident", f"pinned in the mode {self.mode.name}"
+        if name in chosen.visible:
+            return "resident", "named by tools.visible"
+        if name in self.agent_tools:
+            return "resident", "named by the agent"
+        if chosen.eager is not None and chosen.eager_policy == "additive":
+            if name in chosen.eager:
+                return "resident", "added by tools.eager"
+        elif (
+            chosen.eager is not None and not _exempt(name) and name not in chosen.eager
+        ):
+            return "demoted", "not named by tools.eager"
+        if name in self.policy.names_for(self.mode):
+            return "resident", f"resident by the policy of the mode {self.mode.name}"
+        return "deferred", "on demand"
+
+
+def surface(tools: Sequence[Tool], rules: Rules) -> Surface:
+    """Decide for every tool. Pure: equal arguments, equal surfaces."""
+    reasons: dict[str, str] = {}
+    places: dict[Place, list[str]] = {
+        place: [] for place in ("absent", "denied", "resident", "demoted", "deferred")
+    }
     for tool in tools:
-        if tool.name in reasons:
-            continue
-        if tool.name in excluded:
-            denied.append(tool.name)
-            reasons[tool.name] = "excluded by --exclude-tools"
-        elif rule := (denied_rules or {}).get(tool.name):
-            denied.append(tool.name)
-            reasons[tool.name] = f"denied by the rule {rule}"
-        else:
-            resident.append(tool.name)
-            reasons[tool.name] = "declared in every request"
-    return Surface(
-        tuple(sorted(resident)), (), tuple(sorted(denied)), tuple(absent), reasons
+        place, reasons[tool.name] = rules.place(tool)
+        places[place].append(tool.name)
+    return _closed(places, reasons, rules.settings)
+
+
+def _closed(
+    places: dict[Place, list[str]], reasons: dict[str, str], chosen: ToolSettings
+) -> Surface:
+    """What the switches and an incomplete bridge make of the places."""
+    resident, ordinary, demoted = (
+        places["resident"],
+        places["deferred"],
+        places["demoted"],
     )
+    withheld: list[str] = []
+    if not chosen.deferral:
+        everything = [*resident, *ordinary, *demoted]
+        resident = [name for name in everything if name not in DISCOVERY]
+        ordinary, demoted = [], []
+        reasons |= dict.fromkeys(resident, "deferral is off: every tool is declared")
+        reasons |= dict.fromkeys(DISCOVERY, "deferral is off: nothing to find")
+    elif not set(BRIDGE) <= {*resident}:
+        reasons |= dict.fromkeys(ordinary, "declared: half of the bridge is missing")
+        resident, withheld = [*resident, *ordinary], demoted
+        reasons |= dict.fromkeys(withheld, "withheld: half of the bridge is missing")
+        ordinary, demoted = [], []
+    return Surface(
+        tuple(sorted(resident)),
+        tuple(sorted((*ordinary, *demoted))),
+        tuple(sorted(withheld)),
+        tuple(sorted(places["denied"])),
+        tuple(sorted(places["absent"])),
+        reasons,
+    )
+
+
+def _named(tool: Tool, patterns: Iterable[str]) -> bool:
+    """Whether a list of names, `group:…` and globs speaks of the tool."""
+    return any(
+        pattern in (f"group:{tool.group}", *tool.aliases)
+        or fnmatch.fnmatchcase(tool.name, pattern)
+        for pattern in patterns
+    )
+
+
+def _exempt(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in EXEMPT)
+
+
+def server_settings() -> ToolSettings:
+    """What the server's own switches say."""
+    return ToolSettings(deferral=settings.TOOL_DEFERRAL)
 
 
 def surface_for(
     tools: Sequence[Tool],
     absent: Mapping[str, str],
-    denied_rules: Mapping[str, str] | None = None,
+    denials: Mapping[str, str] | None = None,
+    mode: str = "chat",
 ) -> Surface:
     """The surface under this server's settings."""
     return surface(
         tools,
-        absent=absent,
-        excluded=frozenset(settings.EXCLUDE_TOOLS),
-        denied_rules=denied_rules,
+        Rules(
+            mode=MODES[mode],
+            settings=server_settings(),
+            absent=absent,
+            excluded=frozenset(settings.EXCLUDE_TOOLS),
+            denials=denials or {},
+        ),
     )

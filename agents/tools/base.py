@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -77,6 +77,14 @@ class ToolResult:
         return cls(False, output, Failure(code, message), meta)
 
 
+class Finder(Protocol):
+    """What `tool_search` and `list_my_tools` ask; see `agents.surface.bridge`."""
+
+    def search(self, query: str, max_results: int) -> ToolResult: ...
+
+    def listing(self) -> ToolResult: ...
+
+
 def _nothing_seen(path: str) -> str | None:
     return None
 
@@ -111,6 +119,7 @@ class ToolContext:
     last_seen: Callable[[str], str | None] = _nothing_seen
     stored_output: Callable[[str], bytes | None] = _no_output
     progress: Callable[[str], None] = _silent
+    bridge: Finder | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agents.tools import execution, files, git, listing, search, talking
+from agents.tools import (
+    discovery,
+    execution,
+    files,
+    git,
+    listing,
+    search,
+    talking,
+)
 from agents.tools.base import Tool
 
 #: In the order in which they are declared.
@@ -15,6 +23,7 @@ BUILTIN: tuple[Tool, ...] = (
     *execution.TOOLS,
     *talking.TOOLS,
     *git.TOOLS,
+    *discovery.TOOLS,
 )
 
 

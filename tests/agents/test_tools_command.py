@@ -80,6 +80,7 @@ def test_absent_and_deferred_tools_are_marked():
     surface = Surface(
         resident=("read_file",),
         deferred=("glob", "grep"),
+        withheld=(),
         denied=(),
         absent=("shell",),
         reasons={"shell": "there is no sandbox", "glob": "on demand"},
