@@ -13,6 +13,7 @@ from django.db import transaction
 from agents import events
 from agents.calls import hash_of
 from agents.context.assemble import Assembled
+from agents.context.preview import report_of
 from agents.endpoints import Choice
 from agents.errors import (
     ProviderError,
@@ -242,7 +243,25 @@ def _store(
                 tool_calls=len(calls),
             ),
         )
+        if not calls:
+            emit(_report_event(stream, choice, assembled, completion.usage))
     return calls
+
+
+def _report_event(
+    stream: Stream, choice: Choice, assembled: Assembled, usage: Usage
+) -> events.ContextReported:
+    """The account of the turn's last request."""
+    reported = usage.total_input if usage.reported else None
+    report = report_of(
+        assembled, choice.language_model, reported, cached=usage.cache_read
+    )
+    return events.ContextReported(
+        **stream.hold.ids,
+        rows={row.key: row.tokens for row in report.rows},
+        total=report.total,
+        window=report.cap,
+    )
 
 
 def _answer_body(

@@ -7,27 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.context import startup, tokens
+from agents.context import startup
+from agents.context.segments import Segment, segments_of
 from agents.context.view import Item, view
 from agents.models import LanguageModel
-from agents.providers.base import Message, Owner, Prompt, Provider, Request
+from agents.providers.base import Block, Message, Owner, Prompt, Provider, Request
 from workspace import transcript
 from workspace.models import Conversation, Entry
 
 #: Kept free for the answer: at most this many tokens (spec: context budget).
 RESERVED_TOKENS = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Neighbouring bytes of a request with one owner."""
-
-    kind: str
-    id: str
-    title: str
-    digest: str
-    tokens: int
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +60,7 @@ def assemble(
     request = provider.encode(prompt)
     return Assembled(
         request,
-        segments_of(request, language_model.encoding),
+        segments_of(request, language_model.encoding, startup_blocks(items)),
         max((item.seq for item in items), default=0),
         request.body,
     )
@@ -101,32 +90,17 @@ def reserved_tokens(language_model: LanguageModel) -> int:
     return min(RESERVED_TOKENS, language_model.max_output, language_model.window // 4)
 
 
+def startup_blocks(items: Sequence[Item]) -> tuple[Block, ...]:
+    """The parts of the startup context, each with its own line in the account."""
+    return tuple(
+        Block(part["text"], Owner("startup", part["id"], part["title"]))
+        for part in _latest(items, "startup")["parts"]
+    )
+
+
 def _latest(items: Sequence[Item], kind: str) -> dict[str, Any]:
     return next(item.body for item in reversed(items) if item.kind == kind)
 
 
 def _startup_message(body: dict[str, Any]) -> Message:
     return Message("user", body["text"], Owner("startup", "startup", "Startup context"))
-
-
-def segments_of(request: Request, encoding: str) -> tuple[Segment, ...]:
-    """Join neighbouring pieces of one owner and count their tokens."""
-    grouped: list[tuple[Owner, list[bytes]]] = []
-    for piece in request.pieces:
-        if grouped and grouped[-1][0] == piece.owner:
-            grouped[-1][1].append(piece.data)
-        else:
-            grouped.append((piece.owner, [piece.data]))
-    return tuple(_segment(owner, b"".join(parts), encoding) for owner, parts in grouped)
-
-
-def _segment(owner: Owner, data: bytes, encoding: str) -> Segment:
-    text = data.decode("utf-8", "replace")
-    return Segment(
-        owner.kind,
-        owner.id,
-        owner.title,
-        hashlib.sha256(data).hexdigest()[:16],
-        tokens.count(text, encoding),
-        len(data),
-    )

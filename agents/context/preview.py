@@ -1,0 +1,118 @@
+"""What the next model call of a conversation would send. Looks only; never sends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agents.context.assemble import Assembled, assemble, items_of, reserved_tokens
+from agents.context.report import Counted, Report, make_report
+from agents.context.startup import canonical, declaration, deferred_tools
+from agents.context.tokens import count
+from agents.endpoints import choose
+from agents.models import Agent, LanguageModel, ModelCall
+from agents.surface.index import group_of
+from workspace.models import Conversation
+
+
+@dataclass(frozen=True, slots=True)
+class OnDemand:
+    """A deferred tool: tokens of its share of the index now, and of its schema if loaded."""
+
+    name: str
+    group: str
+    description: str
+    schema: str
+    index_tokens: float
+    load_tokens: int
+    loaded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The next request, accounted for; `last` is what the last one really used."""
+
+    assembled: Assembled
+    next: Report
+    last: Report | None
+    on_demand: tuple[OnDemand, ...]
+    language_model: LanguageModel
+
+
+def preview(conversation: Conversation, agent: Agent) -> Preview:
+    """Build the very request that the loop would send next, by the same function."""
+    choice = choose(conversation, agent)
+    model = choice.language_model
+    assembled = assemble(
+        items_of(conversation),
+        provider=choice.provider,
+        language_model=model,
+        effort=agent.effort,
+    )
+    return Preview(
+        assembled,
+        report_of(assembled, model),
+        last_report(conversation, model),
+        on_demand(conversation, assembled),
+        model,
+    )
+
+
+def report_of(
+    assembled: Assembled,
+    model: LanguageModel,
+    reported: int | None = None,
+    cached: int = 0,
+) -> Report:
+    parts = [
+        Counted(one.kind, one.id, one.title, one.tokens) for one in assembled.segments
+    ]
+    return make_report(
+        parts,
+        cap=model.window,
+        reserved=reserved_tokens(model),
+        reported=reported,
+        cached=cached,
+    )
+
+
+def last_report(conversation: Conversation, model: LanguageModel) -> Report | None:
+    """The account of the last answered call; None before the first. One query."""
+    calls = ModelCall.objects.filter(
+        run__conversation=conversation, state=ModelCall.State.COMPLETED
+    )
+    call = calls.order_by("-id").first()
+    if call is None:
+        return None
+    reported = None
+    if call.input is not None:
+        reported = call.input + (call.cache_read or 0) + (call.cache_write or 0)
+    parts = [
+        Counted(kind, key, key.partition(":")[2] or key, size)
+        for kind, key, _digest, size in call.segments
+    ]
+    return make_report(
+        parts,
+        cap=model.window,
+        reserved=reserved_tokens(model),
+        reported=reported,
+        cached=call.cache_read or 0,
+    )
+
+
+def on_demand(conversation: Conversation, assembled: Assembled) -> tuple[OnDemand, ...]:
+    """Every deferred tool with what it costs now and would cost if loaded."""
+    hidden = deferred_tools(conversation)
+    index = sum(one.tokens for one in assembled.segments if one.id == "index")
+    loaded = set(conversation.loaded_tools.values_list("tool", flat=True))
+    return tuple(
+        OnDemand(
+            tool.name,
+            group_of(tool),
+            tool.description,
+            tool.schema,
+            round(index / len(hidden), 1),
+            count(canonical(declaration(tool))),
+            tool.name in loaded,
+        )
+        for tool in sorted(hidden, key=lambda one: one.name)
+    )
