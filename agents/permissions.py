@@ -204,7 +204,7 @@ def rule_for(tool: Tool, arguments: Mapping[str, Any]) -> str:
     if tool.name == "shell":
         return f"shell({_prefix_for(value)})"
     if _names_path(tool) and value:
-        return f"{tool.name}({glob.escape(_plain_path(value))})"
+        return f"{tool.name}({glob.escape(_plain_path(value)) or '.'})"
     if not value and tool.main_argument and tool.tag != "read":
         raise BadInput(
             f"This call of {tool.name} names nothing, so a rule would cover every "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 
 from agents import events
 from agents.context.assemble import items_of
@@ -14,8 +14,10 @@ from agents.models import LoadedTool, ToolCall
 from agents.permissions import whole_tool_denials
 from agents.runs import Hold
 from agents.surface.bridge import Bridge, schema_digest
+from agents.surface.index import group_of
 from agents.surface.policy import surface_for
-from agents.surface.search import make_ranker
+from agents.surface.search import Document, index_of
+from agents.surface.search.documents import arguments_of
 from agents.tools.base import Tool, ToolResult
 from agents.tools.registry import BUILTIN, present
 from workspace.events import emit
@@ -34,9 +36,14 @@ def bridge_of(hold: Hold) -> Bridge:
     denials = whole_tool_denials(conversation.workspace.permission_rules)
     surface = surface_for(tools, absent, denials, conversation.mode)
     declared = declared_names(hold.items)
-    hidden = tuple(name for name in surface.deferred if name not in declared)
+    by_name = {tool.name: tool for tool in BUILTIN}
+    hidden = [
+        tool
+        for tool in BUILTIN
+        if tool.name in surface.deferred and tool.name not in declared
+    ]
     return Bridge(
-        surface, declared, {tool.name: tool for tool in BUILTIN}, _ranker(hidden)
+        surface, declared, by_name, lambda: index_of(map(document_of, hidden))
     )
 
 
@@ -46,11 +53,15 @@ def declared_names(items: Iterable[Item]) -> frozenset[str]:
     return frozenset(tool["name"] for tool in bodies[-1]["tools"])
 
 
-@lru_cache(maxsize=32)
-def _ranker(names: tuple[str, ...]):  # type: ignore[no-untyped-def]
-    """Ranks those tools; built once per set of names in this process."""
-    chosen = [tool for tool in BUILTIN if tool.name in names]
-    return make_ranker(chosen)
+def document_of(tool: Tool) -> Document:
+    """A tool as the search sees it: every word that says what it does."""
+    return Document(
+        tool.name,
+        group_of(tool).removeprefix("mcp:"),
+        tool.description,
+        tool.hints,
+        arguments_of(json.loads(tool.schema)),
+    )
 
 
 def reviewed(items: Sequence[Item]) -> dict[str, str]:

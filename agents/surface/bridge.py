@@ -6,22 +6,24 @@ schemas the conversation has been shown. Nothing runs and nothing is stored here
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.errors import ToolError
-from agents.surface.index import group_of
+from agents.surface.grammar import Found, find
 from agents.surface.policy import DISCOVERY, Surface
 from agents.tools.base import Tool, ToolResult
 
-MOST_RESULTS = 20
+if TYPE_CHECKING:
+    from agents.surface.search.index import Hit, Index
 
-#: What a search asks: (query, limit) -> hits as (name, score), best first.
-Ranker = Callable[[str, int], Sequence[tuple[str, float]]]
+NOTHING_FOUND = (
+    "No tools found matching '{}'. Try other words or raise max_results; after a second "
+    "empty search it is honest to say that there is no such tool."
+)
 
 
 def schema_digest(tool: Tool) -> str:
@@ -31,12 +33,15 @@ def schema_digest(tool: Tool) -> str:
 
 @dataclass(frozen=True)
 class Bridge:
-    """What one conversation can find: its declared and its hidden tools."""
+    """What one conversation can find: its declared and its hidden tools.
+
+    `index` gives the search index of the hidden ones; it is made when first asked for.
+    """
 
     surface: Surface
     declared: frozenset[str]
     tools: Mapping[str, Tool]
-    rank: Ranker
+    index: Callable[[], Index]
 
     @property
     def hidden(self) -> dict[str, Tool]:
@@ -49,89 +54,28 @@ class Bridge:
 
     def search(self, query: str, max_results: int) -> ToolResult:
         """The `tool_search` tool: schemas of what fits, recorded in `meta`."""
-        limit = max(1, min(int(max_results), MOST_RESULTS))
-        text = query.strip()
-        if text.lower().startswith("select:"):
-            return self._select(text[len("select:") :], limit)
-        if text.lower().startswith("group:"):
-            return self._group(text[len("group:") :].strip(), limit)
-        if not text:
-            raise ToolError("Say what you want to do, in a few words.")
-        return self._found(text, self._ranked(text, limit))
-
-    def _ranked(self, text: str, limit: int) -> list[tuple[str, float]]:
-        """Hits among the hidden tools; every +term must be in the name."""
-        terms = text.split()
-        required = [term[1:].lower() for term in terms if term[:1] == "+" and term[1:]]
-        words = " ".join(term.lstrip("+") for term in terms)
-        wide = MOST_RESULTS * 5 if required else limit
-        hits = [
-            (name, score)
-            for name, score in self.rank(words, wide)
-            if all(term in name.lower() for term in required)
-        ]
-        return hits[:limit]
-
-    def _found(self, query: str, hits: list[tuple[str, float]]) -> ToolResult:
-        if hits:
-            return self._shown([self.tools[name] for name, _ in hits], query, hits)
-        exact = [name for name in self.declared if name == query.lower()]
-        if exact:
-            return ToolResult(
-                True, f"{exact[0]} is already declared: call it directly."
-            )
+        found = find(
+            query,
+            self.index(),
+            max_results=max_results,
+            declared=self.declared,
+        )
+        notes = list(_notes(found))
+        if found.hits:
+            return self._shown(query, found.hits, notes)
+        if found.unknown or found.ambiguous:
+            return ToolResult.failed("not_found", "\n".join(notes))
         return ToolResult(
             True,
-            f"No tools found matching '{query}'. Try other words or raise max_results; "
-            "after a second empty search it is honest to say that there is no such "
-            "tool.",
+            "\n".join(notes) or NOTHING_FOUND.format(query),
             meta={"query": query, "hits": [], "loaded": {}},
         )
 
-    def _select(self, names: str, limit: int) -> ToolResult:
-        wanted = list(dict.fromkeys(filter(None, map(_unquoted, names.split(",")))))
-        known = {name.lower(): name for name in (*self.hidden, *self.declared)}
-        found = [known[name.lower()] for name in wanted if name.lower() in known]
-        unknown = [name for name in wanted if name.lower() not in known]
-        shown, rest = found[:limit], found[limit:]
-        notes = [self._unknown(name, known) for name in unknown]
-        if rest:
-            notes.append(
-                "Truncated by max_results; request these in a follow-up call: "
-                + ", ".join(rest)
-            )
-        if not shown:
-            return ToolResult(False, "\n".join(notes) or "Name at least one tool.")
-        hits = [(name, 1.0) for name in shown]
-        return self._shown(
-            [self.tools[name] for name in shown], f"select:{names}", hits, notes
-        )
-
-    def _unknown(self, name: str, known: Mapping[str, str]) -> str:
-        near = difflib.get_close_matches(name.lower(), known, n=3)
-        hint = f" (nearest: {', '.join(known[one] for one in near)})" if near else ""
-        return f"Not found: {name}{hint}"
-
-    def _group(self, group: str, limit: int) -> ToolResult:
-        members = [tool for tool in self.hidden.values() if group_of(tool) == group]
-        if not members:
-            groups = sorted({group_of(tool) for tool in self.hidden.values()})
-            raise ToolError(
-                f"There is no group {group!r}. Groups: {', '.join(groups)}."
-            )
-        rest = [tool.name for tool in members[limit:]]
-        notes = [f"Also in {group}: {', '.join(rest)}"] if rest else []
-        hits = [(tool.name, 1.0) for tool in members[:limit]]
-        return self._shown(members[:limit], f"group:{group}", hits, notes)
-
     def _shown(
-        self,
-        tools: Sequence[Tool],
-        query: str,
-        hits: Sequence[tuple[str, float]],
-        notes: Sequence[str] = (),
+        self, query: str, hits: Sequence[Hit], notes: Sequence[str]
     ) -> ToolResult:
         """Full schemas in a wrapper that no description can close."""
+        tools = [self.tools[hit.name] for hit in hits]
         lines = "\n".join(f"<function>{_escaped(tool)}</function>" for tool in tools)
         text = "\n\n".join((f"<functions>\n{lines}\n</functions>", *notes))
         return ToolResult(
@@ -139,12 +83,8 @@ class Bridge:
             text,
             meta={
                 "query": query,
-                "hits": [[name, round(score, 4)] for name, score in hits],
-                "loaded": {
-                    tool.name: schema_digest(tool)
-                    for tool in tools
-                    if tool.name not in self.declared
-                },
+                "hits": [[hit.name, round(hit.score, 4)] for hit in hits],
+                "loaded": {tool.name: schema_digest(tool) for tool in tools},
             },
         )
 
@@ -236,8 +176,15 @@ def _escaped(tool: Tool) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _unquoted(name: str) -> str:
-    name = name.strip()
-    if len(name) > 1 and name[0] == name[-1] and name[0] in "\"'":
-        name = name[1:-1].strip()
-    return name
+def _notes(found: Found) -> Iterator[str]:
+    """What a search has to say beside the schemas: one line each."""
+    for name in found.declared:
+        yield f"{name} is already declared: call it directly."
+    for name, near in found.unknown.items():
+        hint = f" (nearest: {', '.join(near)})" if near else ""
+        yield f"Not found: {name}{hint}"
+    for name, alike in found.ambiguous.items():
+        yield f"{name} could be {', '.join(alike)}: use the exact name."
+    if found.truncated:
+        rest = ", ".join(found.truncated)
+        yield f"Truncated by max_results; request these in a follow-up call: {rest}"

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from agents.context.startup import MODES
 from agents.models import Agent
+from agents.surface.modes import MODES
 from agents.tool_list import Listed, list_tools
 from workspace.models import Conversation
 

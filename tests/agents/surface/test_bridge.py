@@ -10,9 +10,11 @@ from agents.actions import start_conversation
 from agents.errors import ToolError
 from agents.models import LoadedTool, Run, ToolCall
 from agents.providers.scripted import ScriptedProvider, calls, says
+from agents.reach import document_of
 from agents.surface.bridge import Bridge, schema_digest
 from agents.surface.index import index_text
 from agents.surface.policy import Rules, surface
+from agents.surface.search import index_of
 from agents.tools.base import Arguments, Tool
 from agents.tools.registry import BUILTIN
 from tests.agents.conftest import Stage
@@ -30,13 +32,14 @@ TOOLS = (*BUILTIN, HOSTILE)
 
 def bridge(**facts) -> Bridge:
     found = surface(TOOLS, Rules(**facts))
-    names = list(found.deferred)
-
-    def rank(query, limit):
-        return [(name, 1.0) for name in names if query in name][:limit]
-
     by_name = {tool.name: tool for tool in TOOLS}
-    return Bridge(found, frozenset(found.resident), by_name, rank)
+    hidden = [by_name[name] for name in found.deferred]
+    return Bridge(
+        found,
+        frozenset(found.resident),
+        by_name,
+        lambda: index_of(map(document_of, hidden)),
+    )
 
 
 def unwrap(name, arguments=None, reviewed=None):
@@ -56,7 +59,7 @@ def test_select_over_the_limit_says_what_is_missing():
 
 
 def test_a_required_term_must_be_in_the_name():
-    assert "No tools found" in bridge().search("+diff git_log", 5).output
+    assert "No tools found" in bridge().search("+diff +log", 5).output
 
 
 def test_an_empty_search_is_a_success_with_advice():
@@ -251,7 +254,7 @@ def test_a_denied_tool_is_neither_found_nor_called(
     )
     start_turn("Look")
     search, direct = stage.entries("tool_result")
-    assert "Not found: list_dir" in search["output"]
+    assert "Not found: list_dir" in search["error"]["message"]
     assert direct["error"]["code"] == "denied"
 
 
