@@ -460,8 +460,9 @@ class _Desk:
         found = {seq: of for seq, of in shown.items() if seq > cut}
         for row in self.rounds[-1].results.values():
             of = ((row.body.get("meta") or {}).get("guard") or {}).get("of")
-            origin = shown.get(of, of)
-            if of and of <= cut and origin not in found.values():
+            if not of or of > cut:
+                continue
+            if (origin := shown.get(of, of)) not in found.values():
                 found[row.seq] = origin
         return found
 
