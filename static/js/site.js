@@ -37,7 +37,7 @@ function ago() {
   for (const time of $$("time[data-ago]")) {
     const minutes = (new Date(time.dateTime) - Date.now()) / 60000;
     if (minutes < -60 * 24 * 6) continue;
-    const [value, unit] = minutes > -60 ? [minutes, "minute"] : minutes > -1440 ? [minutes / 60, "hour"] : [minutes / 1440, "day"];
+    const [value, unit] = minutes > -0.5 ? [0, "second"] : minutes > -60 ? [minutes, "minute"] : minutes > -1440 ? [minutes / 60, "hour"] : [minutes / 1440, "day"];
     time.textContent = style.format(Math.round(value), unit);
   }
 }
