@@ -122,9 +122,14 @@ def post_message(
         with transaction.atomic():
             return _post(conversation, author, body, client_id, when)
     except IntegrityError:
-        if earlier := _earlier(conversation, client_id):
-            return earlier
-        raise
+        return _earlier_or_conflict(conversation, client_id)
+
+
+def _earlier_or_conflict(conversation: Conversation, client_id: str) -> Posted:
+    """What the same post came to before; Conflict if it is nowhere to be seen."""
+    if earlier := _earlier(conversation, client_id):
+        return earlier
+    raise Conflict(_("Somebody was faster. Nothing is lost: send it again."))
 
 
 def _check_message(text: str, client_id: str, when: str) -> None:
@@ -157,9 +162,9 @@ def _post(
     client_id: str,
     when: str,
 ) -> Posted:
-    runs.lock(conversation.pk)
-    if earlier := _earlier(conversation, client_id):
-        return earlier
+    runs.lock_row(conversation.pk)
+    if conversation.queued_messages.filter(client_id=client_id).exists():
+        return _earlier_or_conflict(conversation, client_id)
     at_work = _open_run(conversation)
     if at_work and when == "queue":
         return _queue(conversation, author, body, client_id)
@@ -172,7 +177,13 @@ def _post(
     turn, entry = conversations.open_turn(
         conversation=conversation, author=author, body=body, client_id=client_id
     )
-    runs.open_run(turn=turn, agent=agent, trigger="message", started_by=author)
+    runs.open_run(
+        turn=turn,
+        agent=agent,
+        trigger="message",
+        started_by=author,
+        since_seq=entry.seq,
+    )
     return Posted(entry, None, turn, duplicate=False)
 
 
@@ -208,7 +219,7 @@ def withdraw_queued(*, queued: QueuedMessage, user: User) -> None:
     require(user, queued.conversation.workspace, "post")
     if queued.author_id != user.pk:
         raise NotAllowed(_("Only its author can take back a queued message."))
-    runs.lock(queued.conversation_id)
+    runs.lock_row(queued.conversation_id)
     taken = QueuedMessage.objects.filter(
         pk=queued.pk, sent_at=None, withdrawn_at=None
     ).update(withdrawn_at=timezone.now())
@@ -226,7 +237,7 @@ def stop_turn(*, conversation: Conversation, user: User) -> Run:
     """
     require(user, conversation.workspace, "post")
     with transaction.atomic():
-        runs.lock(conversation.pk)
+        runs.lock_row(conversation.pk)
         run = _open_run(conversation)
         if run is None:
             raise Conflict(_("Nothing is running here any more."))
@@ -251,16 +262,17 @@ def _require_own(user: User, run: Run, ability: access.Ability) -> None:
 def retry_turn(*, conversation: Conversation, user: User, to_seq: int) -> Run:
     """Answer a message anew: later entries stay, but leave the model's view."""
     require(user, conversation.workspace, "post")
-    runs.lock(conversation.pk)
+    runs.lock_row(conversation.pk)
     entry = _user_entry(conversation, to_seq)
     _require_idle(conversation)
     assert entry.turn, "a user message always belongs to a turn"
-    _rewind(conversation, entry.turn, to_seq, user)
+    notice = _rewind(conversation, entry.turn, to_seq, user)
     run = runs.open_run(
         turn=entry.turn,
         agent=agent_of(conversation),
         trigger="retry",
         started_by=user,
+        since_seq=notice.seq,
     )
     runs.show(run, Turn.State.QUEUED)
     return run
@@ -273,7 +285,7 @@ def edit_and_resend(
     """Say a message in other words: the old one and what followed leave the view."""
     require(author, conversation.workspace, "post")
     _check_message(text, client_id, "steer")
-    runs.lock(conversation.pk)
+    runs.lock_row(conversation.pk)
     if earlier := _earlier(conversation, client_id):
         return earlier
     entry = _user_entry(conversation, to_seq)
@@ -317,7 +329,7 @@ def _require_idle(conversation: Conversation) -> None:
         )
 
 
-def _rewind(conversation: Conversation, turn: Turn, to_seq: int, user: User) -> None:
+def _rewind(conversation: Conversation, turn: Turn, to_seq: int, user: User) -> Entry:
     body = {
         "type": "rewind",
         "to_seq": to_seq,
@@ -325,8 +337,9 @@ def _rewind(conversation: Conversation, turn: Turn, to_seq: int, user: User) -> 
         "text": f"{user} went back to message {to_seq}.",
     }
     draft = Draft(kind=Entry.Kind.NOTICE, body=body, turn=turn, author=user)
-    entries = transcript.append(conversation.pk, draft)
-    conversations.push_appended(conversation.pk, entries)
+    [entry] = transcript.append(conversation.pk, draft)
+    conversations.push_appended(conversation.pk, [entry])
+    return entry
 
 
 def answer_wait(*, wait: Wait, user: User, answer: dict[str, Any]) -> Wait:
@@ -344,7 +357,7 @@ def answer_wait(*, wait: Wait, user: User, answer: dict[str, Any]) -> Wait:
     else:
         raise BadInput(_("This cannot be answered; it ends by itself."))
     with transaction.atomic():
-        runs.lock(wait.run.conversation_id)
+        runs.lock_row(wait.run.conversation_id)
         _store_answer(wait, user, answer)
         if answer.get("decision") == "always":
             _add_allow_rule(wait.run.workspace, answer["rule"])

@@ -17,6 +17,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from agents import doorbell, events, results
@@ -97,8 +98,24 @@ def lock(conversation_id: UUID) -> Conversation:
     return rows.select_related("workspace").get(pk=conversation_id)
 
 
-def open_run(*, turn: Turn, agent: Agent, trigger: str, started_by: User | None) -> Run:
-    """Queue one attempt at a turn and ring for it. Inside the caller's transaction."""
+def lock_row(conversation_id: UUID) -> None:
+    """The same for who needs nothing of the row."""
+    rows = Conversation.objects.select_for_update().filter(pk=conversation_id)
+    rows.values_list("pk").get()
+
+
+def open_run(
+    *,
+    turn: Turn,
+    agent: Agent,
+    trigger: str,
+    started_by: User | None,
+    since_seq: int,
+) -> Run:
+    """Queue one attempt at a turn and ring for it. Inside the caller's transaction.
+
+    `since_seq` is the transcript's head: what is appended later is the run's.
+    """
     run = Run.objects.create(
         turn=turn,
         conversation_id=turn.conversation_id,
@@ -106,9 +123,7 @@ def open_run(*, turn: Turn, agent: Agent, trigger: str, started_by: User | None)
         agent=agent,
         trigger=trigger,
         started_by=started_by,
-        since_seq=Conversation.objects.values_list("head_seq", flat=True).get(
-            pk=turn.conversation_id
-        ),
+        since_seq=since_seq,
         rung_at=timezone.now(),
     )
     emit(events.RunQueued(**ids_of(run), trigger=trigger, turn_id=turn.pk))
@@ -131,15 +146,14 @@ def _claim(run_id: UUID, worker: str) -> Hold | None:
         fence=F("fence") + 1,
         worker=worker,
         lease_until=lease_end(),
+        started_at=Coalesce("started_at", timezone.now()),
     )
     if not taken:
         return None
     run = Run.objects.select_related(
         "turn__author", "agent", "conversation__workspace", "started_by"
     ).get(pk=run_id)
-    if run.started_at is None:
-        run.started_at = timezone.now()
-        run.save(update_fields=["started_at"])
+    if run.fence == 1:
         emit(events.RunStarted(**ids_of(run), worker=worker, agent=run.agent.name))
     else:
         cause = "restart" if run.restarts else "wait"
@@ -167,7 +181,7 @@ def finish(hold: Hold, seen_seq: int) -> bool:
     """End an answered run; False if somebody said something it has not heard."""
     run = hold.run
     with transaction.atomic():
-        lock(run.conversation_id)
+        lock_row(run.conversation_id)
         if unheard(run.conversation_id, seen_seq):
             return False
         _end(hold, Run.State.FINISHED)
@@ -185,7 +199,7 @@ def unheard(conversation_id: UUID, seen_seq: int) -> bool:
 @transaction.atomic
 def fail(hold: Hold, message: str) -> None:
     """End a run that cannot go on; `message` is a sentence for people."""
-    lock(hold.run.conversation_id)
+    lock_row(hold.run.conversation_id)
     _end(hold, Run.State.FAILED, message)
     emit(events.RunFailed(**hold.ids, message=message))
 
@@ -193,7 +207,7 @@ def fail(hold: Hold, message: str) -> None:
 @transaction.atomic
 def stop(hold: Hold) -> None:
     """End a run that somebody stopped."""
-    lock(hold.run.conversation_id)
+    lock_row(hold.run.conversation_id)
     by = _stopper(hold.run)
     _end(hold, Run.State.STOPPED, f"Stopped by {by}.")
     emit(events.RunStopped(**hold.ids, by=by))
@@ -267,13 +281,19 @@ def start_next(run: Run) -> None:
         queued.save(update_fields=["sent_at"])
         if said:
             continue
-        turn, _ = conversations.open_turn(
+        turn, entry = conversations.open_turn(
             conversation=conversation,
             author=queued.author,
             body=queued.body,
             client_id=queued.client_id,
         )
-        open_run(turn=turn, agent=run.agent, trigger="queue", started_by=queued.author)
+        open_run(
+            turn=turn,
+            agent=run.agent,
+            trigger="queue",
+            started_by=queued.author,
+            since_seq=entry.seq,
+        )
         live.push_on_commit(
             live.conversation_group(conversation.pk), {"type": "queue.changed"}
         )
@@ -332,7 +352,7 @@ def rest(hold: Hold) -> bool:
     """Give the worker back until a wait is answered; False if one already was."""
     run = hold.run
     with transaction.atomic():
-        lock(run.conversation_id)
+        lock_row(run.conversation_id)
         if Run.objects.filter(pk=run.pk).exclude(stop_requested_at=None).exists():
             return False
         waits = list(Wait.objects.filter(run=run).select_related("tool_call"))

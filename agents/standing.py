@@ -30,8 +30,14 @@ class Standing:
     reporting: bool
 
 
+#: Where a run stands that no worker has played yet.
+FRESH = Standing([], answered=False, seen_seq=0, reporting=False)
+
+
 def standing_of(run: Run) -> Standing:
-    """Two to four queries; nothing of it is kept between rounds."""
+    """Two to four queries, none for a fresh run; nothing of it is kept between rounds."""
+    if run.fence == 1 and run.round == 0:
+        return FRESH
     open_calls = list(
         run.tool_calls.filter(result_entry=None).order_by("entry_id", "index")
     )
@@ -70,7 +76,8 @@ def check_limits(hold: Hold, standing: Standing) -> None:
     if standing.reporting:
         return
     run, agent = hold.run, hold.run.agent
-    _check_malformed(run)
+    if run.round >= MAX_MALFORMED:
+        _check_malformed(run)
     if run.round >= agent.max_rounds:
         raise LimitReached(f"the limit of {agent.max_rounds} rounds")
     assert run.started_at, "a claimed run has started"

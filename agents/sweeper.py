@@ -99,7 +99,7 @@ def recover(run: Run, now: datetime) -> None:
 
 @transaction.atomic
 def _give_up(run: Run) -> None:
-    runs.lock(run.conversation_id)
+    runs.lock_row(run.conversation_id)
     still = Run.objects.filter(
         pk=run.pk, state=Run.State.RUNNING, fence=run.fence, lease_until=run.lease_until
     )
@@ -120,7 +120,7 @@ def free_worker(name: str) -> int:
 @transaction.atomic
 def expire(wait: Wait, now: datetime) -> None:
     """Close a wait that nobody answered in time; its run goes on with that."""
-    runs.lock(wait.run.conversation_id)
+    runs.lock_row(wait.run.conversation_id)
     closed = Wait.objects.filter(pk=wait.pk, outcome="").update(
         outcome=Wait.Outcome.EXPIRED, answered_at=now
     )
