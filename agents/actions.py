@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from agents import doorbell, events, permissions, runs
 from agents.context.startup import startup_body, surface_body
 from agents.models import Agent, Run, Wait
+from agents.providers.wire import clean, clean_values
 from agents.seeding import DEFAULT_AGENT, seed_workspace
 from agents.tools.registry import resolve
 from workspace import access, live, transcript
@@ -86,14 +87,15 @@ def start_conversation(
 ) -> Conversation:
     """Begin a conversation: its first entries fix what every request begins with."""
     require(author, workspace, "private" if private else "post")
-    conversation = Conversation.objects.create(
+    conversation = Conversation(
         workspace=workspace,
-        title=title.strip()[: conversations.MAX_TITLE],
+        title=conversations.plain_title(title)[: conversations.MAX_TITLE],
         created_by=author,
         private=private,
-        agent_name=agent_name,
+        agent_name=clean(agent_name),
     )
     agent = agent_of(conversation)
+    conversation.save(force_insert=True)
     transcript.append(
         conversation.pk,
         Draft(kind=Entry.Kind.SURFACE, body=surface_body(agent, conversation)),
@@ -139,7 +141,7 @@ def _check_message(text: str, client_id: str, when: str) -> None:
         raise TooMuch(
             _("The message is larger than 10 MB. Put the text into a file instead.")
         )
-    if not client_id or len(client_id) > 64:
+    if not client_id or len(client_id) > 64 or "\0" in client_id:
         raise BadInput(_("A message needs a client id of 1 to 64 characters."))
     if when not in ("steer", "queue"):
         raise BadInput(_("A message can steer or queue, nothing else."))
@@ -149,7 +151,7 @@ def _message_body(
     conversation: Conversation, author: User, text: str
 ) -> dict[str, Any]:
     """Who speaks is named to the model when it is not the one who began."""
-    body: dict[str, Any] = {"text": text}
+    body: dict[str, Any] = {"text": clean(text)}
     if author.pk != conversation.created_by_id:
         body["name"] = str(author)
     return body
@@ -349,6 +351,7 @@ def answer_wait(*, wait: Wait, user: User, answer: dict[str, Any]) -> Wait:
     """
     ability: access.Ability = "answer" if wait.kind == Wait.Kind.QUESTION else "approve"
     require(user, wait.run.workspace, ability)
+    answer = clean_values(answer)
     if wait.kind == Wait.Kind.APPROVAL:
         _require_own(user, wait.run, "approve_any")
         answer = _approval(wait, user, answer)

@@ -37,7 +37,7 @@ def number(request: HttpRequest, name: str, default: int) -> int:
 
 def asked_list(request: HttpRequest, workspace: Workspace) -> dict[str, Any]:
     """What the list column needs, as the query asks for it."""
-    words = request.GET.get("q", "").strip()[:200]
+    words = request.GET.get("q", "").replace("\0", "").strip()[:200]
     only = request.GET.get("show", "all")
     return {
         "workspace": workspace,

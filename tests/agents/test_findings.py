@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 from django.db import InterfaceError, OperationalError
+from django.test import Client
 from django.utils import timezone
 
 from agents import permissions, runs, standing, sweeper, worker
@@ -496,3 +497,56 @@ def test_a_grant_for_one_launched_program_covers_no_other(approved, other):
     rule = permissions.rule_for(shell, {"command": approved})
     for command, expected in ((approved, "allow"), (other, "ask")):
         assert decided("shell", {"command": command}, allow=[rule]) == expected
+
+
+# What people send
+
+
+@pytest.fixture
+def browser(owner):
+    client = Client()
+    client.force_login(owner)
+    return client
+
+
+@pytest.mark.parametrize(
+    ("address", "data", "expected"),
+    [
+        ("messages", {"text": "a\0b"}, 302),
+        ("messages", {"text": "a", "client_id": "a\0b"}, 400),
+        ("rename", {"title": "a\0b"}, 302),
+        ("rename", {"title": "\0"}, 400),
+    ],
+)
+def test_no_field_of_the_chat_page_breaks_the_server(
+    address, data, expected, browser, stage
+):
+    url = f"{stage.conversation.get_absolute_url()}{address}"
+    assert browser.post(url, data).status_code == expected
+
+
+@pytest.mark.parametrize("agent", ["a\0b", "a" * 500])
+def test_no_name_of_an_agent_breaks_the_server(agent, browser, workspace):
+    url = f"{workspace.get_absolute_url()}new"
+    response = browser.post(url, {"text": "a", "agent": agent})
+    assert response.status_code == 409
+    assert not Conversation.objects.exists()
+
+
+def test_no_search_of_the_list_breaks_the_server(browser, workspace):
+    url = workspace.get_absolute_url()
+    assert browser.get(url, {"q": "a\0b"}).status_code == 200
+
+
+def test_a_queued_message_and_an_answer_hold_any_character(script, stage, owner):
+    script(calls("shell", command="ls > a"), says("Done."))
+    Conversation.objects.update(approval_level="accept")
+    type(stage.conversation.workspace).objects.update(
+        permission_rules={"ask": ["shell"]}
+    )
+    stage.post("Go")
+    assert stage.play().state == Run.State.WAITING
+    assert stage.post("a\0b", when="queue").queued
+    answer = {"decision": "deny", "reason": "a\0b"}
+    answer_wait(wait=Wait.objects.get(), user=owner, answer=answer)
+    assert stage.play().state == Run.State.FINISHED

@@ -53,11 +53,17 @@ def push_appended(conversation_id: UUID, entries: Iterable[Entry]) -> None:
         )
 
 
+def plain_title(title: str) -> str:
+    """A title that every database can hold."""
+    return title.replace("\0", "").strip()
+
+
 def name_conversation(conversation: Conversation, text: str) -> None:
     """Give an untitled conversation the first line of its first message."""
     if conversation.title:
         return
-    line = next((row.strip() for row in text.splitlines() if row.strip()), "")
+    lines = map(plain_title, text.splitlines())
+    line = next((row for row in lines if row), "")
     conversation.title = line[:77] + "…" if len(line) > 78 else line
     Conversation.objects.filter(pk=conversation.pk, title="").update(
         title=conversation.title
@@ -68,7 +74,7 @@ def name_conversation(conversation: Conversation, text: str) -> None:
 def rename(*, conversation: Conversation, user: User, title: str) -> None:
     """Give a conversation another title."""
     require(user, conversation.workspace, "post")
-    title = title.strip()
+    title = plain_title(title)
     if not title or len(title) > MAX_TITLE:
         raise BadInput(f"A title has 1 to {MAX_TITLE} characters.")
     conversation.title = title
@@ -81,7 +87,9 @@ def rename(*, conversation: Conversation, user: User, title: str) -> None:
 @transaction.atomic
 def hide(*, conversation: Conversation, user: User) -> None:
     """Take a conversation out of sight. Its transcript stays, and still verifies."""
-    ability: Ability = "post" if conversation.created_by_id == user.pk else "manage_agents"
+    ability: Ability = (
+        "post" if conversation.created_by_id == user.pk else "manage_agents"
+    )
     require(user, conversation.workspace, ability)
     conversation.deleted_at = timezone.now()
     conversation.save(update_fields=["deleted_at"])
