@@ -97,3 +97,12 @@ def _is_inside(words: list[str], wanted: list[str], depth: int) -> bool:
     return any(runs(word, wanted, depth + 1) for word in words[1:]) or runs(
         " ".join(words[1:]), wanted, depth + 1
     )
+
+
+def hides_a_program(command: str) -> bool:
+    """Whether a part's program is only known to the shell: `$X a`, `r? a`."""
+    for part in _SEPARATOR.split(command):
+        words = _without_prefix(words_of(part))
+        if words and any(letter in words[0] for letter in "$*?["):
+            return True
+    return "`" in command or "$(" in command

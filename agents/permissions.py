@@ -121,7 +121,25 @@ def decide(
                 return Decision(
                     answer, rule.text, f"The rule {rule.text} says: {answer}."
                 )
-    return _by_level(tool, level, confined)
+    decision = _by_level(tool, level, confined)
+    if decision.answer == "allow" and _may_hide(tool, arguments, rules):
+        return Decision(
+            "ask",
+            "a program without a name",
+            "The shell alone knows which program this runs, and rules here name some.",
+        )
+    return decision
+
+
+def _may_hide(
+    tool: Tool, arguments: Mapping[str, Any], rules: Mapping[str, Sequence[str]]
+) -> bool:
+    """Whether a command may run what a deny or ask rule names, unseen by it."""
+    if tool.name != "shell":
+        return False
+    texts = (*rules.get("deny", ()), *rules.get("ask", ()))
+    named = any(rule.tool == "shell" and rule.specifier for rule in known_rules(texts))
+    return named and commands.hides_a_program(str(arguments.get("command", "")))
 
 
 def _by_level(tool: Tool, level: str, confined: bool) -> Decision:

@@ -182,6 +182,8 @@ def finish(hold: Hold, seen_seq: int) -> bool:
     run = hold.run
     with transaction.atomic():
         lock_row(run.conversation_id)
+        if Run.objects.filter(pk=run.pk).exclude(stop_requested_at=None).exists():
+            raise RunStoppedByUser
         if unheard(run.conversation_id, seen_seq):
             return False
         _end(hold, Run.State.FINISHED)

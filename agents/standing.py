@@ -10,7 +10,7 @@ from agents.errors import LimitReached, ProviderRejected, RightLost
 from agents.models import Run, ToolCall
 from agents.runs import Hold
 from workspace import access, transcript
-from workspace.models import Conversation, Entry
+from workspace.models import Conversation, Entry, User
 from workspace.transcript import Draft
 
 #: Calls in a row whose arguments did not fit their schema, until the run fails.
@@ -55,17 +55,26 @@ def standing_of(run: Run) -> Standing:
 
 
 def check_rights(run: Run) -> None:
-    """Raise RightLost when nobody is left who may have this done. Two queries."""
+    """Raise RightLost when one of those it is done for may not have it done any more.
+
+    Those are who started it and everybody who steered it. Three queries, one more each.
+    """
     if not Conversation.objects.filter(
         pk=run.conversation_id, deleted_at=None
     ).exists():
         raise RightLost("The conversation was removed, so the work in it was ended.")
-    person = run.started_by
-    if person is None or access.can(person, run.conversation.workspace, "post"):
-        return
-    raise RightLost(
-        f"{person} may no longer post in this workspace, so the work for them was ended."
-    )
+    steering = User.objects.filter(
+        pk__in=Entry.objects.filter(
+            turn=run.turn_id, seq__gt=run.since_seq, kind=Entry.Kind.USER
+        ).values("author")
+    ).exclude(pk=run.started_by_id)
+    people = [*([run.started_by] if run.started_by else []), *steering]
+    for person in people:
+        if not access.can(person, run.conversation.workspace, "post"):
+            raise RightLost(
+                f"{person} may no longer post in this workspace, so the work for them "
+                "was ended."
+            )
 
 
 def check_limits(hold: Hold, standing: Standing) -> None:

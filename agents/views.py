@@ -92,6 +92,7 @@ def new(request: HttpRequest, slug: str) -> HttpResponse:
 def post(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpResponse:
     """Take a message. The same client id again is answered as the first time."""
     conversation = conversation_for(request.user, slug, conversation_id, "post")
+    actions.check_pace(person(request))
     posted = actions.post_message(
         conversation=conversation,
         author=person(request),

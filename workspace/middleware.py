@@ -65,6 +65,8 @@ class ContentSecurityPolicyMiddleware:
         response = self.get_response(request)
         if "Content-Security-Policy" not in response:
             response["Content-Security-Policy"] = content_policy(nonce)
+        # Pages belong to whoever is signed in: no shared cache may keep one.
+        response.setdefault("Cache-Control", "private, no-cache")
         return response
 
 

@@ -197,6 +197,8 @@ WORKER_SWEEP_SECONDS = env.number("WORKER_SWEEP_SECONDS", 5, least=0.1)
 DRAIN_SECONDS = env.number("DRAIN_SECONDS", 30)
 # How long an approval or a question stays open before it counts as denied.
 WAIT_TIMEOUT_SECONDS = env.number("WAIT_TIMEOUT_SECONDS", 86_400, least=0.1)
+# How many messages one person may post in a minute.
+POSTS_PER_MINUTE = env.whole("POSTS_PER_MINUTE", 120, least=1)
 # The name that a worker writes into the runs it owns; `up` gives each its own.
 WORKER_NAME = env.text("WORKER_NAME")
 if RUN_LEASE_RENEW_SECONDS * 2 > RUN_LEASE_SECONDS:
@@ -256,6 +258,7 @@ LOGIN_REDIRECT_URL = "/"
 SIGN_UP = env.choice("SIGN_UP", "invited", options=("invited", "open"))
 # Whose X-Forwarded-For is believed when sign-ins are counted by address.
 ALLAUTH_TRUSTED_PROXY_COUNT = env.whole("TRUSTED_PROXY_COUNT", 0)
+ACCOUNT_FORMS = {"login": "workspace.sign_in.SignInForm"}
 ACCOUNT_ADAPTER = "workspace.accounts.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
@@ -295,6 +298,7 @@ USE_I18N = USE_TZ = True
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("ko", "한국어")]
 LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = ["workspace.formats"]
 TIME_ZONE = "UTC"
 
 # Static files: the digest in the address makes them cacheable for ever

@@ -602,3 +602,45 @@ def test_a_run_ends_at_its_next_round_when_its_person_is_removed(
     assert stage.play().state == Run.State.FAILED
     assert "no longer post" in stage.turn().message
     assert len(provider.requests) == 1
+
+
+def test_a_member_cannot_lift_the_approvals_of_anothers_turn(
+    stage, conversation, member, owner
+):
+    stage.post("Go", author=owner)
+    with pytest.raises(NotAllowed):
+        set_level(conversation=conversation, user=member, level="auto")
+    set_level(conversation=conversation, user=member, level="plan")
+    set_level(conversation=conversation, user=owner, level="auto")
+
+
+def test_who_steers_a_turn_and_leaves_ends_it(script, stage, workspace, owner, member):
+    from workspace.actions.people import remove_member
+
+    def steer_and_leave() -> None:
+        stage.post("And quickly", author=member)
+        remove_member(member=workspace.memberships.get(user=member), by=owner)
+
+    script(replace(calls("list_dir", path="."), before=steer_and_leave))
+    stage.post("Look")
+    assert stage.play().state == Run.State.FAILED
+
+
+def test_a_stop_that_comes_with_the_last_word_is_heard(script, stage, owner):
+    def stop() -> None:
+        stop_turn(conversation=stage.conversation, user=owner)
+
+    script(Step(text="Done.", before=stop))
+    stage.post("Go")
+    assert stage.play().state == Run.State.STOPPED
+
+
+def test_whoever_posts_too_fast_is_told_when_to_go_on(owner, settings):
+    from agents import actions
+    from workspace.errors import TooFast
+
+    settings.POSTS_PER_MINUTE = 2
+    actions.check_pace(owner)
+    actions.check_pace(owner)
+    with pytest.raises(TooFast, match="Wait a moment"):
+        actions.check_pace(owner)

@@ -120,3 +120,12 @@ def test_always_writes_a_narrow_rule_for_the_real_command():
     assert rule_for(shell, {"command": "ls -la"}) == "shell(ls)"
     with pytest.raises(BadInput):
         rule_for(shell, {"command": "ls; rm x"})
+
+
+@pytest.mark.parametrize("command", ["$X x", "r? x", "`echo rm` x", "ls; $(which rm)"])
+def test_a_program_that_only_the_shell_knows_is_asked_where_rules_name_programs(
+    command,
+):
+    rules = {"deny": ["shell(rm)"]}
+    assert answer("shell", rules, command=command) in ("ask", "deny")
+    assert answer("shell", {}, command=command) == "allow"

@@ -56,6 +56,7 @@ def wait_until(
 
 def clean_environment(**changes: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in DROPPED}
+    kept["POSTS_PER_MINUTE"] = "100000"  # these people are faster than any person
     return {**kept, "PYTHONUNBUFFERED": "1", **changes}
 
 
