@@ -219,7 +219,7 @@ def _store_user(*, username: str, password: str, display_name: str, email: str) 
 def _refuse_taken(username: str, email: str) -> None:
     if User.objects.filter(username__iexact=username).exists():
         raise BadInput(
-            _("The user name %(name)s is taken; choose another one.")
+            _("The username %(name)s is taken; choose another one.")
             % {"name": repr(username)}
         )
     if email and User.objects.filter(email__iexact=email).exists():

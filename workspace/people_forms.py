@@ -42,11 +42,11 @@ class NewAccountForm(forms.Form):
         label=_("Your name"),
         max_length=LONGEST_NAME,
         required=False,
-        help_text=_("How others see you. Without one they see the user name."),
+        help_text=_("How others see you. Without one they see the username."),
         widget=forms.TextInput(attrs={"autocomplete": "name"}),
     )
     username = forms.CharField(
-        label=_("User name"),
+        label=_("Username"),
         max_length=150,
         help_text=_("For signing in. Letters, digits and @ . + - _ only."),
         widget=forms.TextInput(
@@ -54,7 +54,7 @@ class NewAccountForm(forms.Form):
         ),
     )
     email = forms.EmailField(
-        label=_("E-mail"),
+        label=_("Email"),
         required=False,
         help_text=_("For a forgotten password. Nothing else is sent there."),
         widget=forms.EmailInput(attrs={"autocomplete": "email"}),
@@ -127,7 +127,7 @@ class GeneralForm(forms.Form):
 class InviteForm(forms.Form):
     role = forms.ChoiceField(label=_("Role"))
     email = forms.EmailField(
-        label=_("E-mail"),
+        label=_("Email"),
         required=False,
         help_text=_(
             "Only the account of this address can use the link. Empty: whoever has it."
@@ -164,7 +164,7 @@ class ProfileForm(forms.Form):
         label=_("Your name"),
         max_length=LONGEST_NAME,
         required=False,
-        help_text=_("How others see you. Without one they see the user name."),
+        help_text=_("How others see you. Without one they see the username."),
         widget=forms.TextInput(attrs={"autocomplete": "name"}),
     )
     language = forms.ChoiceField(

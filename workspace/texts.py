@@ -30,7 +30,7 @@ def pages(workspace: Workspace) -> list[tuple[str, str, list[Any]]]:
         (_("Endpoints"), "agents:endpoints", here),
         (_("Permissions"), "agents:permissions", here),
         (_("Workspace settings"), "workspace:settings", here),
-        (_("Observability"), "observability:home", []),
+        (_("Runs"), "observability:home", []),
         (_("Your account"), "workspace:account", []),
     ]
 

@@ -307,7 +307,7 @@ def clean_email(email: str) -> str:
             validate_email(email)
     except ValidationError:
         raise BadInput(
-            _("%(email)s is not an e-mail address; write one like name@example.org.")
+            _("%(email)s is not an email address; write one like name@example.org.")
             % {"email": repr(email)}
         ) from None
     return email

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django import template
 from django.conf import settings
 
+from workspace import browsers
 from workspace.access import ABILITIES, at_least
 from workspace.models import Membership
 
@@ -29,6 +30,12 @@ def may(member: Membership | None, ability: str) -> bool:
 def changeable_by(one: Membership, changer: Membership) -> bool:
     """Whether the changer may give this member another role, or remove them."""
     return may(changer, "manage_members") and at_least(changer.role, one.role)
+
+
+@register.filter
+def browser(user_agent: str) -> str:
+    """A session's browser in words; one that is unknown says it itself, in short."""
+    return browsers.in_words(user_agent) or user_agent[:60]
 
 
 @register.simple_tag

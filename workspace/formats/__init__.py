@@ -1,0 +1,1 @@
+"""How each language writes dates; Django looks them up by its code."""
