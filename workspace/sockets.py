@@ -217,6 +217,7 @@ class Socket(AsyncWebsocketConsumer):
         """What `live.push` sent to a group of this socket."""
         text: str = event["text"]
         if text.startswith('{"type":"access.revoked"'):
-            await self.still_allowed()
+            if await self.still_allowed():
+                await self.tell({"type": "access.changed"})
         else:
             await self.forward(text)

@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
-from uuid import UUID
-
-from django.db.models import Q
 
 from workspace import transcript
 from workspace.diffs import Row, rows_of
+from workspace.folds import Fold, folds
 from workspace.models import Conversation, Entry, Turn, User
 
 #: Entries that a page opens with, and that each step upwards adds.
@@ -40,7 +38,11 @@ MAIN_ARGUMENTS = (
 ItemKind = Literal[
     "user", "assistant", "notice", "startup", "summary", "redaction", "turn", "folded"
 ]
-CardState = Literal["running", "waiting", "ok", "failed", "lost"]
+CardState = Literal["running", "waiting", "ok", "failed", "ended", "lost"]
+#: Errors that are no fault of the tool: somebody, or nobody, decided so.
+DECIDED = frozenset(
+    ["interrupted", "not_run", "denied", "approval_expired", "not_answered"]
+)
 
 
 @dataclass
@@ -56,6 +58,16 @@ class Card:
     result: dict[str, Any] = field(default_factory=dict)
     result_seq: int = 0
 
+    def answer(self, result: dict[str, Any], seq: int) -> None:
+        """Take in what came of the call; a bridged call learns its tool's name."""
+        self.result, self.result_seq = result, seq
+        if self.meta.get("tool"):
+            self.name = str(self.meta["tool"])
+        if result.get("ok"):
+            self.state = "ok"
+        else:
+            self.state = "ended" if self.code in DECIDED else "failed"
+
     @property
     def output(self) -> str:
         return str(self.result.get("output", ""))
@@ -63,6 +75,23 @@ class Card:
     @property
     def error(self) -> str:
         return str((self.result.get("error") or {}).get("message", ""))
+
+    @property
+    def code(self) -> str:
+        return str((self.result.get("error") or {}).get("code", ""))
+
+    @property
+    def hits(self) -> list[str]:
+        """The names that a search found."""
+        found = self.meta.get("hits")
+        if not isinstance(found, list):
+            return []
+        return [str(hit[0]) for hit in found if isinstance(hit, list) and hit]
+
+    @property
+    def notes(self) -> list[str]:
+        found = self.result.get("notes")
+        return [str(note) for note in found] if isinstance(found, list) else []
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -191,48 +220,26 @@ def _thread(
 ) -> Thread:
     builder = _Builder(conversation, found, previous)
     first = found[0].seq if found else 0
-    hidden = [] if everything else replaced(conversation.pk, since=first)
+    hidden = [] if everything else folds(conversation.pk, since=first)
     items = list(_folded(builder.items(), hidden))
     last = found[-1].seq if found else 0
     return Thread(items, first, last, conversation.head_seq, earlier=first > 1)
 
 
-def replaced(conversation_id: UUID, *, since: int = 0) -> list[tuple[int, int]]:
-    """Ranges (first, last seq) that a retry or an edit put something else in place of.
-
-    Only what stands at or after `since` can be replaced by what comes after it.
-    """
-    marks = Entry.objects.filter(
-        Q(kind=Entry.Kind.NOTICE, stored__text__contains='"type":"rewind"')
-        | Q(kind=Entry.Kind.USER, stored__text__contains='"supersedes_seq"'),
-        conversation=conversation_id,
-        seq__gte=since,
-    ).select_related("stored")
-    entries = list(marks.order_by("seq"))
-    ranges = []
-    for entry, body in zip(entries, transcript.bodies(entries), strict=True):
-        if entry.kind == Entry.Kind.NOTICE and "to_seq" in body:
-            ranges.append((int(body["to_seq"]) + 1, entry.seq - 1))
-        elif isinstance(body.get("supersedes_seq"), int):
-            ranges.append((body["supersedes_seq"], entry.seq - 1))
-    return [span for span in ranges if span[0] <= span[1]]
-
-
-def _folded(items: Iterable[Item], hidden: list[tuple[int, int]]) -> Iterator[Item]:
-    """The items with each run of replaced ones as a single line."""
-    fold: Item | None = None
+def _folded(items: Iterable[Item], waiting: list[Fold]) -> Iterator[Item]:
+    """The items with what was replaced as single lines, each at its fold's end."""
+    item: Item | None = None
     for item in items:
-        if any(first <= item.seq <= last for first, last in hidden):
-            if fold is None:
-                fold = Item("folded", item.seq, item.at)
-            fold.count += 1
-            continue
-        if fold is not None:
-            yield fold
-            fold = None
-        yield item
-    if fold is not None:
-        yield fold
+        while waiting and waiting[0].last < item.seq:
+            yield _line(waiting.pop(0), item)
+        if not (waiting and waiting[0].first <= item.seq):
+            yield item
+    if item and waiting and waiting[0].first <= item.seq:
+        yield _line(waiting[0], item)
+
+
+def _line(fold: Fold, near: Item) -> Item:
+    return Item("folded", fold.first, near.at, count=fold.count)
 
 
 class _Builder:
@@ -291,14 +298,7 @@ class _Builder:
     def _asked(self, entry: Entry, body: dict[str, Any]) -> list[Card]:
         state = self._open_state(entry)
         return [
-            Card(
-                key=f"card-{entry.seq}-{index}",
-                call_id=str(call.get("call_id", "")),
-                name=str(call.get("name", "")),
-                argument=main_argument(call.get("arguments")),
-                arguments=pretty(call.get("arguments")),
-                state=state,
-            )
+            card_of(f"card-{entry.seq}-{index}", call, state)
             for index, call in enumerate(body.get("tool_calls") or [])
         ]
 
@@ -321,8 +321,7 @@ class _Builder:
                 f"card-{entry.seq}", str(body.get("call_id", "")), "", "", "", "lost"
             )
             card.name = str(body.get("name", ""))
-        card.result, card.result_seq = body, entry.seq
-        card.state = "ok" if body.get("ok") else "failed"
+        card.answer(body, entry.seq)
         if shown_before:
             turn = self.turns.get(entry.turn_id) if entry.turn_id else None
             yield Item(
@@ -384,6 +383,24 @@ def parsed(arguments: Any) -> Any:
         return json.loads(arguments)
     except ValueError:
         return arguments
+
+
+def card_of(key: str, call: dict[str, Any], state: CardState) -> Card:
+    """The card of a call; one through the bridge shows the tool that it reaches."""
+    name, arguments = str(call.get("name", "")), call.get("arguments")
+    if name == "tool_call":
+        given = parsed(arguments)
+        inner = given.get("name") if isinstance(given, dict) else None
+        if isinstance(inner, str) and inner:
+            name, arguments = inner, given.get("arguments")
+    return Card(
+        key=key,
+        call_id=str(call.get("call_id", "")),
+        name=name,
+        argument=main_argument(arguments),
+        arguments=pretty(arguments),
+        state=state,
+    )
 
 
 def main_argument(arguments: Any) -> str:

@@ -9,6 +9,7 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from observability import text
+from workspace.sentences import in_ones_language
 
 register = template.Library()
 DASH = "–"
@@ -23,6 +24,19 @@ def number(value: float | Decimal, places: int) -> str:
 def visible(value: object) -> str:
     """Untrusted text with its hidden characters shown; Django escapes the result."""
     return text.visible(str(value))
+
+
+@register.filter
+def trigger(value: str) -> str:
+    """What set a run going."""
+    return {
+        "message": _("Message"),
+        "retry": _("Retry"),
+        "queue": _("Queued message"),
+    }.get(value, text.visible(value))
+
+
+register.filter("in_ones_language", in_ones_language)
 
 
 @register.filter

@@ -78,7 +78,7 @@ function dress(root) {
   const name = dataset.agent;
   if (name) for (const one of $$("[data-agent-name] bdi", root)) one.textContent = name;
   for (const time of $$(".message-time time", root)) {
-    time.textContent = new Date(time.dateTime).toLocaleTimeString(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", hour12: false });
+    time.textContent = new Date(time.dateTime).toLocaleTimeString(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   }
 }
 
@@ -198,6 +198,7 @@ const heard = {
   "wait.closed": () => refreshWaits(),
   "queue.changed": () => refreshTail(),
   "conversation.changed": () => renew(),
+  "access.changed": () => showRights().catch(() => {}),
   "presence.changed": () => askSoon(),
   "presence.typing"({ user, name }) {
     if (user === dataset.user) return;
@@ -208,12 +209,19 @@ const heard = {
 
 const askSoon = together(async () => live.ask(), 300);
 
+// Whoever may write from now on, or no longer, gets the page that fits; a draft is kept.
+async function showRights() {
+  const { html } = await getPart(location.pathname);
+  const fresh = new DOMParser().parseFromString(html, "text/html");
+  if (Boolean($("#composer", fresh)) !== Boolean($("#composer"))) location.reload();
+}
+
 async function renew() {
   list.soon(0);
   const page = await getPart(location.pathname).catch(() => null);
   if (!page) return;
   const fresh = new DOMParser().parseFromString(page.html, "text/html");
-  for (const id of [".chat-title h1", "#level-now"]) {
+  for (const id of [".chat-title h1", "#level-now", "#level-now-short"]) {
     const [old, now] = [$(id), $(id, fresh)];
     if (old && now) old.textContent = now.textContent;
   }
@@ -350,6 +358,7 @@ const after = {
   },
   level(answer, form, button) {
     $("#level-now").textContent = button.dataset.label;
+    $("#level-now-short").textContent = button.dataset.short;
     for (const one of $$("button", form)) one.ariaCurrent = one === button ? "true" : null;
     form.closest("details").open = false;
   },

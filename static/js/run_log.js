@@ -23,6 +23,8 @@ function follow(log) {
     status.dataset.state = name;
   };
 
+  const sayConnected = () => say(head.querySelector("[data-ended]") ? "ended" : "live");
+
   // What scrolls is the column, or on a narrow screen perhaps the page.
   const main = log.closest("main");
   const atEnd = () => {
@@ -86,7 +88,10 @@ function follow(log) {
     part.innerHTML = await answer.text();
     const follows = atEnd();
     const figures = part.content.querySelector("template[data-part=head]");
-    if (figures) head.replaceChildren(figures.content);
+    if (figures) {
+      head.replaceChildren(figures.content);
+      if (["live", "ended"].includes(status.dataset.state)) sayConnected();
+    }
     const added = insert(part.content);
     cursor = Number(answer.headers.get("X-Log-Cursor"));
     if (added) show(added, follows);
@@ -128,7 +133,7 @@ function follow(log) {
       return;
     }
     if (message.type === "sync") {
-      say("live");
+      sayConnected();
       wanted = Math.max(wanted, message.head);
       if (message.head > cursor) catchUp();
     } else if (message.type === "record.appended") {

@@ -172,6 +172,27 @@ def test_a_page_in_the_middle_is_not_live(as_person, run):
     assert 'id="event-100"' in page
 
 
+@pytest.mark.parametrize(
+    ("state", "ended"), [("running", False), ("finished", True), ("stopped", True)]
+)
+def test_the_log_of_an_ended_run_says_that_nothing_follows(
+    as_person, make_run, state, ended
+):
+    page = as_person("mina").get(addresses(make_run(state=state))[0]).content.decode()
+    assert ("log is complete.</span>" in page) is ended
+    assert ("data-ended>" in page) is ended
+
+
+def test_triggers_and_stored_sentences_are_said_in_korean(as_person, make_run):
+    client = as_person("mina")
+    client.cookies["django_language"] = "ko"
+    run = make_run(trigger="retry", state="stopped", message="Stopped by Ann.")
+    page = client.get(addresses(run)[0]).content.decode()
+    assert "다시 시도 ·" in page or ">다시 시도<" in page
+    assert "Ann 님이 중지했습니다." in page
+    assert "다시 시도</td>" in client.get(logs_address()).content.decode()
+
+
 def test_a_page_resumes_behind_its_cursor(as_person, run):
     a_round(run, 1)
     client = as_person("mina")
@@ -284,4 +305,4 @@ def test_times_are_those_of_the_workspace(as_person, make_run):
     client = as_person("mina")
     for address in (addresses(run)[0], logs_address(), reverse("observability:home")):
         page = client.get(address).content.decode()
-        assert "03/02/2026 8:30 a.m." in page, address
+        assert "2026-03-02 08:30" in page, address

@@ -13,7 +13,7 @@ from django.test import Client
 from workspace import live, sockets, transcript
 from workspace.actions import people
 from workspace.asgi import application
-from workspace.models import Conversation, Entry, Turn
+from workspace.models import Conversation, Entry, Membership, Role, Turn
 from workspace.transcript import Draft
 
 pytestmark = pytest.mark.usefixtures("real_transactions")
@@ -130,6 +130,18 @@ async def test_removing_a_member_closes_their_socket_within_two_seconds(
     membership = await workspace.memberships.aget(user=member)
     await sync_to_async(people.remove_member)(member=membership, by=owner)
     assert await asyncio.wait_for(closed_with(socket), 2) == sockets.REVOKED
+
+
+async def test_another_role_tells_the_page_and_keeps_the_socket(
+    conversation, member, owner
+):
+    socket = await opened(conversation, member)
+    membership = await Membership.objects.aget(user=member)
+    await sync_to_async(people.change_role)(
+        member=membership, role=Role.VIEWER, by=owner
+    )
+    assert await heard(socket, "access.changed") == {"type": "access.changed"}
+    await socket.disconnect()
 
 
 async def test_the_right_is_asked_again_with_each_message(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import UTC, datetime
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.utils.formats import date_format
+from django.utils.translation import override
 
 from workspace import folder, thread, transcript
 from workspace.errors import NotVisible
 from workspace.models import Conversation, Entry, Turn
+from workspace.templatetags.chat import outcome
 from workspace.transcript import Draft
 
 
@@ -179,6 +183,100 @@ def test_what_a_retry_replaced_is_folded_and_can_be_shown(conversation, say):
     assert kinds == ["user", "folded", "notice", "assistant"]
     whole = thread.newest(conversation, everything=True)
     assert [i.text for i in whole.items] == ["go", "bad", "again", "good"]
+
+
+def test_a_bridged_call_shows_the_tool_that_it_reaches(conversation, say):
+    turn = say("user", text="go").turn
+    given = '{"name": "list_dir", "arguments": {"path": "notes"}}'
+    call = {"call_id": "c", "name": "tool_call", "arguments": given}
+    say("assistant", turn, text="", tool_calls=[call], round=1)
+    [card] = thread.newest(conversation).items[-1].cards
+    assert (card.name, card.argument, card.arguments) == ("list_dir", "notes", "notes")
+    meta = {"tool": "list_dir"}
+    say("tool_result", turn, call_id="c", ok=True, output="a", meta=meta)
+    [card] = thread.newest(conversation).items[-1].cards
+    assert (card.name, card.state) == ("list_dir", "ok")
+
+
+@pytest.mark.parametrize("given", ["no JSON", '{"name": 3}', "[1]", None])
+def test_a_bridged_call_that_names_nothing_stays_what_it_is(given):
+    call = {"call_id": "c", "name": "tool_call", "arguments": given}
+    assert thread.card_of("card-1-0", call, "running").name == "tool_call"
+
+
+def test_a_search_shows_what_it_found_and_a_result_its_notes(
+    conversation, say, as_person, member
+):
+    turn = say("user", text="go").turn
+    call = {"call_id": "c", "name": "tool_search", "arguments": '{"query": "weather"}'}
+    say("assistant", turn, text="", tool_calls=[call], round=1)
+    say(
+        "tool_result",
+        turn,
+        call_id="c",
+        ok=True,
+        output="",
+        meta={"hits": [["<b>rain", 0.5], ["snow", 0.4]]},
+        notes=["loaded rain for this session"],
+    )
+    page = as_person(member).get(address(conversation)).content.decode()
+    assert "weather → &lt;b&gt;rain, snow" in page
+    assert "loaded rain for this session" in page
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "words"),
+    [
+        ("interrupted", "ended", "stopped"),
+        ("not_run", "ended", "not run"),
+        ("denied", "ended", "not allowed"),
+        ("approval_expired", "ended", "not approved in time"),
+        ("not_answered", "ended", "not answered"),
+        ("not_found", "failed", "failed"),
+    ],
+)
+def test_a_call_that_people_ended_is_no_failure(conversation, say, code, state, words):
+    turn = say("user", text="go").turn
+    call = {"call_id": "c", "name": "shell", "arguments": "{}"}
+    say("assistant", turn, text="", tool_calls=[call], round=1)
+    error = {"code": code, "message": "why"}
+    say("tool_result", turn, call_id="c", ok=False, output="", error=error)
+    [card] = thread.newest(conversation).items[-1].cards
+    assert card.state == state
+    assert outcome(card) == words
+
+
+def test_a_live_edit_counts_as_many_replaced_parts_as_a_reload(conversation, say):
+    first = say("user", text="one")
+    say("assistant", first.turn, text="1", round=1)
+    say("notice", first.turn, type="rewind", to_seq=first.seq - 1, text="back")
+    second = say("user", text="two", supersedes_seq=first.seq)
+    say("assistant", second.turn, text="2", round=1)
+    shown = conversation.head_seq
+    say("notice", second.turn, type="rewind", to_seq=second.seq - 1, text="back")
+    say("user", text="three", supersedes_seq=second.seq)
+    whole, live = thread.newest(conversation), thread.after(conversation, shown)
+    for items_of in (whole.items, live.items):
+        assert [item.kind for item in items_of] == ["folded", "user"]
+        assert (items_of[0].seq, items_of[0].count) == (first.seq, 6)
+
+
+def test_a_live_retry_folds_what_it_replaced(conversation, say):
+    first = say("user", text="one")
+    bad = say("assistant", first.turn, text="bad", round=1)
+    say("notice", first.turn, type="rewind", to_seq=first.seq, text="back")
+    [fold, notice] = thread.after(conversation, bad.seq).items
+    assert (fold.kind, fold.count, notice.kind) == ("folded", 1, "notice")
+
+
+def test_dates_are_the_same_day_for_every_reader():
+    at = datetime(2026, 12, 1, 0, 31, tzinfo=UTC)
+    with override("en"):
+        assert date_format(at, "SHORT_DATETIME_FORMAT") == "2026-12-01 00:31"
+        assert date_format(at, "DATETIME_FORMAT") == "1 December 2026, 00:31"
+    with override("ko"):
+        assert date_format(at, "SHORT_DATETIME_FORMAT") == "2026. 12. 1. 00:31"
+        assert date_format(at, "DATETIME_FORMAT") == "2026년 12월 1일 00:31"
 
 
 def test_a_turn_that_failed_says_so_before_the_next_message(

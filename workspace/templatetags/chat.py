@@ -13,7 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from workspace import markdown as md
-from workspace.models import ApprovalLevel, Workspace
+from workspace.models import ApprovalLevel, Turn, Workspace
+from workspace.sentences import in_ones_language, is_stop
 from workspace.thread import Card
 
 register = template.Library()
@@ -105,8 +106,49 @@ def result_size(card: Card) -> str:
 
 
 @register.filter
+def ending(turn: Turn) -> str:
+    """In a few words, how a turn ended that did not end well."""
+    if turn.state == Turn.State.FAILED:
+        return _("This did not succeed.")
+    if is_stop(turn.message):
+        return in_ones_language(turn.message)
+    return _("Stopped.")
+
+
+@register.filter
+def reason(turn: Turn) -> str:
+    """What the turn's end adds to these words; empty if it is all said."""
+    return "" if is_stop(turn.message) else in_ones_language(turn.message)
+
+
+register.filter("in_ones_language", in_ones_language)
+
+
+@register.filter
+def outcome(card: Card) -> str:
+    """What became of a call that somebody, or nobody, decided about."""
+    return {
+        "interrupted": _("stopped"),
+        "not_run": _("not run"),
+        "denied": _("not allowed"),
+        "approval_expired": _("not approved in time"),
+        "not_answered": _("not answered"),
+    }.get(card.code, _("failed"))
+
+
+@register.filter
 def level_label(value: str) -> str:
-    """The short name of an approval level."""
+    """The name of an approval level, as the page's head shows it."""
+    return {
+        ApprovalLevel.PLAN.value: _("Plan only"),
+        ApprovalLevel.ACCEPT.value: _("Accept edits"),
+        ApprovalLevel.AUTO.value: _("Auto"),
+    }.get(value, value)
+
+
+@register.filter
+def level_short(value: str) -> str:
+    """The same where there is little room."""
     return {
         ApprovalLevel.PLAN.value: _("Plan"),
         ApprovalLevel.ACCEPT.value: _("Accept"),
@@ -118,9 +160,10 @@ def level_label(value: str) -> str:
 def level_help(value: str) -> str:
     """What an approval level lets happen without asking."""
     return {
-        ApprovalLevel.PLAN.value: _("Plan: the agent only reads."),
+        ApprovalLevel.PLAN.value: _("Plan only: the agent reads and changes nothing."),
         ApprovalLevel.ACCEPT.value: _(
-            "Accept: it changes files and runs confined commands; it asks for the rest."
+            "Accept edits: it changes files and runs commands in the sandbox; it asks for "
+            "the rest."
         ),
         ApprovalLevel.AUTO.value: _("Auto: it asks only before it changes settings."),
     }.get(value, value)

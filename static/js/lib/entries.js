@@ -62,7 +62,9 @@ export class Entries {
       } else this.box.append(element);
       return;
     }
-    if (known) return;
+    // A fold that has grown stands at its new end.
+    if (element.matches("[data-folded]")) known?.remove();
+    else if (known) return;
     this.box.append(element);
     const { rewind, supersedes, seq } = element.dataset;
     if (rewind) this.fold(Number(rewind), Number(seq));
@@ -74,6 +76,10 @@ export class Entries {
     for (const one of $$("[data-seq]", this.box)) {
       const seq = Number(one.dataset.seq);
       if (seq > after && seq < before) one.remove();
+    }
+    for (const one of $$("[data-folded]", this.box)) {
+      const first = Number(one.dataset.folded);
+      if (first > after + 1 && first < before) one.remove();
     }
     for (const end of $$("[data-turn-end]", this.box)) end.remove();
   }

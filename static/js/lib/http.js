@@ -12,6 +12,10 @@ export class Refused extends Error {
 
 export class Unreachable extends Error {}
 
+// Milliseconds. A read is asked again soon; a write must not be given up early.
+const READ = 8000;
+const WRITE = 20000;
+
 const token = () => $("input[name=csrfmiddlewaretoken]")?.value ?? "";
 
 async function ask(url, options, timeout) {
@@ -33,16 +37,16 @@ async function ask(url, options, timeout) {
 }
 
 export async function getPart(url) {
-  const response = await ask(url, { headers: { Accept: "text/html" } }, 20000);
+  const response = await ask(url, { headers: { Accept: "text/html" } }, READ);
   return { html: await response.text(), headers: response.headers };
 }
 
 export async function getJSON(url) {
-  const response = await ask(url, { headers: { Accept: "application/json" } }, 20000);
+  const response = await ask(url, { headers: { Accept: "application/json" } }, READ);
   return response.json();
 }
 
-export async function post(url, fields, timeout = 20000) {
+export async function post(url, fields, timeout = WRITE) {
   const body = fields instanceof FormData ? fields : new FormData();
   if (!(fields instanceof FormData)) for (const [name, value] of Object.entries(fields)) body.set(name, value);
   const headers = { Accept: "application/json", "X-CSRFToken": token() };
