@@ -255,6 +255,8 @@ class _Builder:
         ids = {entry.turn_id for entry in (*found, *([previous] if previous else []))}
         self.turns = Turn.objects.in_bulk([pk for pk in ids if pk])
         self.cards: list[Card] = []
+        #: Keys of the cards whose call stands in this window.
+        self.own: set[str] = set()
 
     def items(self) -> Iterator[Item]:
         before_it = self.previous
@@ -293,6 +295,7 @@ class _Builder:
         if entry.kind == Entry.Kind.ASSISTANT:
             item.cards = self._asked(entry, body)
             self.cards.extend(item.cards)
+            self.own.update(card.key for card in item.cards)
         return item
 
     def _asked(self, entry: Entry, body: dict[str, Any]) -> list[Card]:
@@ -312,7 +315,6 @@ class _Builder:
     def _result(self, entry: Entry, body: dict[str, Any]) -> Iterator[Item]:
         """Join the card; a card that is on the page already comes as an update."""
         card = self._open_card(body)
-        shown_before = card is None
         if card is None:
             self._recall(entry)
             card = self._open_card(body)
@@ -322,7 +324,7 @@ class _Builder:
             )
             card.name = str(body.get("name", ""))
         card.answer(body, entry.seq)
-        if shown_before:
+        if card.key not in self.own:
             turn = self.turns.get(entry.turn_id) if entry.turn_id else None
             yield Item(
                 "assistant",

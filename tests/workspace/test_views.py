@@ -164,6 +164,17 @@ def test_a_result_joins_its_call_and_comes_alone_as_an_update(conversation, say)
     assert [card.key for card in update.cards] == [f"card-{asked.seq}-1"]
 
 
+def test_results_that_come_together_each_update_their_card(conversation, say):
+    turn = say("user", text="go").turn
+    calls = [{"call_id": c, "name": "shell", "arguments": "{}"} for c in "abc"]
+    asked = say("assistant", turn, text="", tool_calls=calls, round=1)
+    for call_id in "abc":
+        say("tool_result", turn, call_id=call_id, ok=True, output=call_id)
+    updates = thread.after(conversation, asked.seq).items
+    assert [one.update for one in updates] == [True, True, True]
+    assert [card.output for one in updates for card in one.cards] == ["a", "b", "c"]
+
+
 def test_a_window_never_begins_between_a_call_and_its_result(conversation, say):
     turn = say("user", text="go").turn
     call = {"call_id": "c", "name": "shell", "arguments": "{}"}
