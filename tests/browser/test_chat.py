@@ -7,9 +7,10 @@ import re
 from uuid import uuid4
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.harness.installation import wait_until
+from tests.browser.conftest import PASSWORD
+from tests.harness.installation import Installation, wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -324,3 +325,60 @@ def test_no_page_is_wider_than_its_window(page: Page, width: int):
     for address in (page.url, "/w/first/", "/w/first/files/", "/observability/"):
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_several_calls_of_one_round_all_show_their_results_live(page: Page):
+    calls = [
+        {"name": "read_file", "arguments": {"path": "README.md"}},
+        {"name": "list_dir", "arguments": {"path": "."}},
+        {"name": "glob", "arguments": {"pattern": "*.md"}},
+    ]
+    start(page, script({"tool_calls": calls}, {"text": "done"}))
+    finished(page)
+    expect(page.locator('[data-card][data-state="ok"]')).to_have_count(3)
+
+
+def test_a_live_edit_counts_what_it_replaced_as_a_reload_does(page: Page):
+    start(page, "first")
+    finished(page)
+    page.hover(".message-user")
+    page.click("[data-edit]")
+    say(page, "second")
+    expect(page.locator(".message-user .message-body")).to_have_text(["second"])
+    finished(page)
+    live = page.locator("[data-folded]").inner_text()
+    page.reload()
+    assert page.locator("[data-folded]").inner_text() == live
+
+
+def test_who_may_no_longer_write_loses_the_message_box_at_once(
+    page: Page, chromium: Browser, installation: Installation
+):
+    start(page, "for both")
+    finished(page)
+    address = page.url
+    page.goto("/w/first/settings/members/")
+    page.select_option("form:has([name=email]) [name=role]", "member")
+    page.click("form:has([name=email]) button[type=submit]")
+    page.wait_for_load_state()
+    link = re.search(r"https?://[^\s\"<]+/join/[^\s\"<]+", page.content())
+    assert link
+    context = chromium.new_context(base_url=installation.origin)
+    other = context.new_page()
+    other.goto(link[0])
+    for name, value in (("display_name", "Ann Miller"), ("username", "ann")):
+        other.fill(f"[name={name}]", value)
+    for name in ("password", "password_again"):
+        other.fill(f"[name={name}]", PASSWORD)
+    other.click("main button[type=submit]")
+    other.wait_for_url("**/w/first/**")
+    other.goto(address)
+    other.wait_for_selector("#composer")
+    other.wait_for_timeout(500)  # ms; the socket joins
+    page.goto("/w/first/settings/members/")
+    row = page.locator("tr", has_text="Ann Miller")
+    row.locator("select").select_option("viewer")
+    row.locator("button").first.click()
+    expect(other.locator("#composer")).to_have_count(0, timeout=5000)
+    expect(other.locator(".message-user")).to_have_count(1)
+    context.close()
