@@ -8,7 +8,7 @@ from allauth.account.forms import LoginForm
 from django.utils.translation import gettext as _
 
 
-class SignInForm(LoginForm):  # type: ignore[misc]
+class SignInForm(LoginForm):
     """allauth's form; its first field says what goes into it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
