@@ -380,3 +380,98 @@ class LoadedTool(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool}, loaded by {self.cause}"
+
+
+class Setting(models.Model):
+    """What one layer says about one setting. No row: the layer leaves it unset."""
+
+    class Layer(models.TextChoices):
+        SERVER = "server", "Server"
+        WORKSPACE = "workspace", "Workspace"
+        AGENT = "agent", "Agent"
+        CONVERSATION = "conversation", "Conversation"
+
+    layer = models.CharField(max_length=12, choices=Layer.choices)
+    workspace = models.ForeignKey(
+        Workspace, null=True, on_delete=models.CASCADE, related_name="settings"
+    )
+    agent = models.ForeignKey(
+        Agent, null=True, on_delete=models.CASCADE, related_name="settings"
+    )
+    conversation = models.ForeignKey(
+        Conversation, null=True, on_delete=models.CASCADE, related_name="settings"
+    )
+    key = models.CharField(max_length=100)
+    value = models.JSONField()
+    written_against = models.TextField(
+        blank=True, help_text="The built-in text that the value was made to replace."
+    )
+    changed_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="a_setting_belongs_to_its_layer",
+                condition=Q(
+                    layer="server", workspace=None, agent=None, conversation=None
+                )
+                | Q(layer="workspace", workspace__isnull=False)
+                & Q(agent=None, conversation=None)
+                | Q(layer="agent", agent__isnull=False)
+                & Q(workspace=None, conversation=None)
+                | Q(layer="conversation", conversation__isnull=False)
+                & Q(workspace=None, agent=None),
+            ),
+            models.UniqueConstraint(
+                fields=["key"],
+                condition=Q(layer="server"),
+                name="a_setting_once_per_server",
+            ),
+            models.UniqueConstraint(
+                fields=["workspace", "key"], name="a_setting_once_per_workspace"
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "key"], name="a_setting_once_per_agent"
+            ),
+            models.UniqueConstraint(
+                fields=["conversation", "key"], name="a_setting_once_per_conversation"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.key} ({self.layer})"
+
+
+class SettingChange(models.Model):
+    """Who changed which setting, when, from what to what. Null is unset."""
+
+    layer = models.CharField(max_length=12, choices=Setting.Layer.choices)
+    workspace = models.ForeignKey(
+        Workspace, null=True, on_delete=models.PROTECT, related_name="setting_changes"
+    )
+    agent = models.ForeignKey(
+        Agent, null=True, on_delete=models.PROTECT, related_name="setting_changes"
+    )
+    conversation = models.ForeignKey(
+        Conversation,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="setting_changes",
+    )
+    key = models.CharField(max_length=100)
+    old = models.JSONField(null=True)
+    new = models.JSONField(null=True)
+    by = models.ForeignKey(
+        User,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="Empty: the server's operator, by a command.",
+    )
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        indexes = [models.Index(fields=["workspace", "-at"])]
+
+    def __str__(self) -> str:
+        return f"{self.key} ({self.layer}) at {self.at}"

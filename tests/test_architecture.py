@@ -25,11 +25,21 @@ WIRING = {
 }
 #: Inside agents, from the top down. A part may import those after it, not before.
 LAYERS = (
-    ("views", "consumers", "forms", "urls", "settings_views", "settings_urls"),
-    ("actions", "settings_actions", "endpoint_actions"),
+    (
+        "views",
+        "consumers",
+        "forms",
+        "urls",
+        "settings_views",
+        "settings_urls",
+        "config_views",
+        "config_forms",
+    ),
+    ("actions", "settings_actions", "endpoint_actions", "config_actions"),
     ("tasks",),
     ("loop",),
     ("context", "surface", "tools", "providers", "simulator", "sandbox"),
+    ("config",),
     ("models", "events", "errors", "interrupts"),
 )
 #: The supervisor and the commands stand above all layers: they start what is there.

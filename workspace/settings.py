@@ -224,6 +224,8 @@ FREE_SPACE_MB = env.whole("FREE_SPACE_MB", 512)
 TOOL_DEFERRAL = env.choice("TOOL_DEFERRAL", "on", options=("on", "off")) == "on"
 EXCLUDE_TOOLS = env.words("EXCLUDE_TOOLS")
 SYSTEM_PROMPT_FILE = env.text("SYSTEM_PROMPT_FILE")
+# JSON, or the file that SERVER_SETTINGS_FILE names; agents.config reads it.
+SERVER_SETTINGS = env.secret("SERVER_SETTINGS")
 FERNET_KEYS = [
     key
     for key in (

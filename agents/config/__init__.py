@@ -1,0 +1,1 @@
+"""Settings in layers: what they are (schema), how they are read (reading, layers)."""
