@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from agents import events
+from agents.config.layers import effective, thawed
+from agents.config.schema import Settings
 from agents.context.assemble import items_of
 from agents.context.startup import canonical, declaration
 from agents.context.tokens import count
@@ -34,7 +36,9 @@ def bridge_of(hold: Hold) -> Bridge:
     conversation = hold.run.conversation
     tools, absent = present()
     denials = whole_tool_denials(conversation.workspace.permission_rules)
-    surface = surface_for(tools, absent, denials, conversation.mode)
+    surface = surface_for(
+        tools, absent, denials, conversation.mode, chosen=settings_of(hold)
+    )
     declared = declared_names(hold.items)
     by_name = {tool.name: tool for tool in BUILTIN}
     hidden = [
@@ -45,6 +49,13 @@ def bridge_of(hold: Hold) -> Bridge:
     return Bridge(
         surface, declared, by_name, lambda: index_of(map(document_of, hidden))
     )
+
+
+def settings_of(hold: Hold) -> Settings:
+    """The settings that the conversation began with; those of now if it kept none."""
+    bodies = [item.body for item in hold.items if item.kind == "surface"]
+    kept = bodies[-1].get("settings")
+    return effective(hold.run.conversation).settings if kept is None else thawed(kept)
 
 
 def declared_names(items: Iterable[Item]) -> frozenset[str]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.context.startup import canonical, declaration
+from django.db import DatabaseError
+
+from agents.config.layers import effective, of_server_alone
+from agents.config.schema import Settings
+from agents.context.startup import canonical, declaration, kept_settings
 from agents.context.tokens import count
 from agents.models import Agent
 from agents.permissions import whole_tool_denials
@@ -59,17 +63,38 @@ def list_tools(
 ) -> list[Listed]:
     """By name: as the server has them, or as an agent or a conversation sees them.
 
-    No query without an agent and a conversation; no model call ever.
+    One query without an agent and a conversation; no model call ever.
     """
     tools, absent = present()
     seen_by = conversation or agent
     rules = seen_by.workspace.permission_rules if seen_by else {}
     mode = conversation.mode if conversation else "chat"
-    surface = surface_for(tools, absent, whole_tool_denials(rules), mode)
+    surface = surface_for(
+        tools,
+        absent,
+        whole_tool_denials(rules),
+        mode,
+        chosen=_settings(agent, conversation),
+    )
     if conversation is None:
         return listed(BUILTIN, surface)
     loaded = conversation.loaded_tools.values_list("tool", flat=True)
     return listed(BUILTIN, surface, declared_names(conversation), frozenset(loaded))
+
+
+def _settings(agent: Agent | None, conversation: Conversation | None) -> Settings:
+    """A conversation's are those that it began with.
+
+    The command also lists tools before there is a database: the environment's hold.
+    """
+    if conversation:
+        return kept_settings(conversation)
+    try:
+        return effective(agent).settings
+    except DatabaseError:
+        if agent:
+            raise
+        return of_server_alone().settings
 
 
 def listed(

@@ -33,6 +33,15 @@ Origin = Literal[
     "server switch",
 ]
 Values = Mapping[str, Any]
+#: From the lowest to the highest that can set anything.
+ORDER: tuple[Origin, ...] = (
+    "server",
+    "environment",
+    "workspace",
+    "agent",
+    "conversation",
+    "server switch",
+)
 #: Whom the settings are for; None is the server itself.
 Scope = Conversation | Agent | Workspace | None
 
@@ -64,6 +73,15 @@ class Effective:
 
     def __getitem__(self, name: str) -> Value:
         return self.values[name]
+
+    def changed(self, origin: Origin, values: Values) -> Effective:
+        """What would hold with these values in that layer; None unsets. Pure."""
+        layers: dict[Origin, dict[str, Any]] = {one: {} for one in ORDER}
+        for name, found in self.values.items():
+            for setter, value in found.set_by.items():
+                layers[setter][name] = value
+        layers[origin] |= values
+        return merge(list(layers.items()))
 
     def frozen(self) -> dict[str, Any]:
         """What a conversation keeps until it is started anew: its `tools.*`."""
@@ -102,16 +120,12 @@ def effective(scope: Scope = None) -> Effective:
 
     One query. A stored value that this version cannot use is logged and left out.
     """
-    return merge(
-        [
-            ("server", _usable(rows := stored(scope), "server")),
-            ("environment", environment()),
-            ("workspace", _usable(rows, "workspace")),
-            ("agent", _usable(rows, "agent")),
-            ("conversation", _usable(rows, "conversation")),
-            ("server switch", switches()),
-        ]
-    )
+    rows = stored(scope)
+    given: dict[Origin, Values] = {
+        "environment": environment(),
+        "server switch": switches(),
+    }
+    return merge([(one, given.get(one) or _usable(rows, one)) for one in ORDER])
 
 
 def of_server_alone() -> Effective:

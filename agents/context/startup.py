@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-from django.conf import settings
-
+from agents.config.layers import effective, thawed
+from agents.config.schema import Settings
 from agents.context import tokens
 from agents.models import Agent
 from agents.permissions import whole_tool_denials
 from agents.providers.base import Block, Owner, ToolSpec
 from agents.surface.index import index_text
 from agents.surface.modes import MODES
-from agents.surface.policy import Surface, server_settings, surface_for
+from agents.surface.policy import Surface, surface_for
 from agents.tools.base import Tool
 from agents.tools.registry import present
-from workspace.models import Conversation
+from workspace import transcript
+from workspace.models import Conversation, Entry
 
 BASE = """\
 You are an agent that works with people in a shared workspace. Its files are at \
@@ -44,11 +45,16 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def system_blocks(agent: Agent, mode: str) -> list[dict[str, str]]:
-    """The system prompt's parts, in order; empty ones are left out."""
+def system_blocks(agent: Agent, mode: str, override: str = "") -> list[dict[str, str]]:
+    """The system prompt's parts, in order; empty ones are left out.
+
+    An `override` replaces the base instructions. The safety part stays, unless the
+    override itself contains it word for word.
+    """
+    safety = "" if SAFETY in override else SAFETY
     parts = [
-        ("base", "Base instructions", _base_instructions()),
-        ("safety", "Safety and permissions", SAFETY),
+        ("base", "Base instructions", override.strip() or BASE),
+        ("safety", "Safety and permissions", safety),
         ("mode", f"Mode {mode}", MODES[mode].text),
         ("persona", f"Persona of {agent.name}", agent.persona.strip()),
     ]
@@ -57,18 +63,13 @@ def system_blocks(agent: Agent, mode: str) -> list[dict[str, str]]:
     ]
 
 
-def _base_instructions() -> str:
-    """The shipped instructions, or the operator's file that replaces them."""
-    path = getattr(settings, "SYSTEM_PROMPT_FILE", "")
-    return Path(path).read_text(encoding="utf-8").strip() if path else BASE
-
-
 def startup_body(conversation: Conversation) -> dict[str, Any]:
     """The startup context: what surrounds the conversation and does not change."""
     environment = f"Workspace: {conversation.workspace.name}. System: Linux."
-    index = index_text(
-        deferred_tools(conversation), server_settings().index_budget, tokens.count
-    )
+    chosen = effective(conversation).settings
+    tools, found = tools_and_surface(conversation, chosen)
+    hidden = [tool for tool in tools if tool.name in found.deferred]
+    index = index_text(hidden, chosen.tools.index_budget, tokens.count)
     rows = [
         ("environment", "Environment", environment),
         ("index", "Deferred tools", index),
@@ -80,12 +81,15 @@ def startup_body(conversation: Conversation) -> dict[str, Any]:
 
 
 def surface_body(agent: Agent, conversation: Conversation) -> dict[str, Any]:
-    """The declared tools and the system prompt, rendered."""
-    tools, chosen = tools_and_surface(conversation)
-    resident = [tool for tool in tools if tool.name in chosen.resident]
-    if server_settings().deferral:
-        resident.sort(key=lambda tool: tool.name)
-    declared = [declaration(tool) for tool in resident]
+    """The declared tools and the system prompt, rendered, and the settings behind them.
+
+    The settings are kept with it: what people change later holds for later starts.
+    """
+    found = effective(conversation)
+    chosen = found.settings
+    tools, surface = tools_and_surface(conversation, chosen)
+    declared = [declaration(tool) for tool in in_wire_order(tools, surface, chosen)]
+    override = chosen.agent.system_prompt or ""
     return {
         "tools": [
             {
@@ -94,20 +98,49 @@ def surface_body(agent: Agent, conversation: Conversation) -> dict[str, Any]:
             }
             for row in declared
         ],
-        "system": system_blocks(agent, conversation.mode),
+        "system": system_blocks(agent, conversation.mode, override),
         "rendered": canonical(declared),
+        "settings": found.frozen(),
     }
 
 
-def tools_and_surface(conversation: Conversation) -> tuple[tuple[Tool, ...], Surface]:
+def in_wire_order(
+    tools: Sequence[Tool], surface: Surface, chosen: Settings
+) -> list[Tool]:
+    """The resident tools by name; in the registry's order while deferral is off."""
+    resident = [tool for tool in tools if tool.name in surface.resident]
+    if chosen.tools.deferred:
+        resident.sort(key=lambda tool: tool.name)
+    return resident
+
+
+def kept_settings(conversation: Conversation) -> Settings:
+    """The settings that the conversation's latest surface was made with.
+
+    Those that hold now, if it has none or is older than settings. Up to three queries.
+    """
+    entry = (
+        conversation.entries.filter(kind=Entry.Kind.SURFACE)
+        .select_related("stored")
+        .order_by("-seq")
+        .first()
+    )
+    kept = transcript.body(entry).get("settings") if entry else None
+    return effective(conversation).settings if kept is None else thawed(kept)
+
+
+def tools_and_surface(
+    conversation: Conversation, chosen: Settings
+) -> tuple[tuple[Tool, ...], Surface]:
     """The tools that can run here, and what becomes of each in this conversation."""
     tools, absent = present()
     denials = whole_tool_denials(conversation.workspace.permission_rules)
-    return tools, surface_for(tools, absent, denials, conversation.mode)
+    return tools, surface_for(tools, absent, denials, conversation.mode, chosen=chosen)
 
 
 def deferred_tools(conversation: Conversation) -> list[Tool]:
-    tools, chosen = tools_and_surface(conversation)
+    """The tools that the conversation can find, and does not declare."""
+    tools, chosen = tools_and_surface(conversation, kept_settings(conversation))
     return [tool for tool in tools if tool.name in chosen.deferred]
 
 

@@ -7,47 +7,198 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('agents', '0002_loaded_tools'),
-        ('workspace', '0001_initial'),
+        ("agents", "0002_loaded_tools"),
+        ("workspace", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Setting',
+            name="Setting",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('layer', models.CharField(choices=[('server', 'Server'), ('workspace', 'Workspace'), ('agent', 'Agent'), ('conversation', 'Conversation')], max_length=12)),
-                ('key', models.CharField(max_length=100)),
-                ('value', models.JSONField()),
-                ('written_against', models.TextField(blank=True, help_text='The built-in text that the value was made to replace.')),
-                ('changed_at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('agent', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='settings', to='agents.agent')),
-                ('conversation', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='settings', to='workspace.conversation')),
-                ('workspace', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='settings', to='workspace.workspace')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                (
+                    "layer",
+                    models.CharField(
+                        choices=[
+                            ("server", "Server"),
+                            ("workspace", "Workspace"),
+                            ("agent", "Agent"),
+                            ("conversation", "Conversation"),
+                        ],
+                        max_length=12,
+                    ),
+                ),
+                ("key", models.CharField(max_length=100)),
+                ("value", models.JSONField()),
+                (
+                    "written_against",
+                    models.TextField(
+                        blank=True,
+                        help_text="The built-in text that the value was made to replace.",
+                    ),
+                ),
+                ("changed_at", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="settings",
+                        to="agents.agent",
+                    ),
+                ),
+                (
+                    "conversation",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="settings",
+                        to="workspace.conversation",
+                    ),
+                ),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="settings",
+                        to="workspace.workspace",
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('agent', None), ('conversation', None), ('layer', 'server'), ('workspace', None)), models.Q(('layer', 'workspace'), ('workspace__isnull', False), ('agent', None), ('conversation', None)), models.Q(('agent__isnull', False), ('layer', 'agent'), ('conversation', None), ('workspace', None)), models.Q(('conversation__isnull', False), ('layer', 'conversation'), ('agent', None), ('workspace', None)), _connector='OR'), name='a_setting_belongs_to_its_layer'), models.UniqueConstraint(condition=models.Q(('layer', 'server')), fields=('key',), name='a_setting_once_per_server'), models.UniqueConstraint(fields=('workspace', 'key'), name='a_setting_once_per_workspace'), models.UniqueConstraint(fields=('agent', 'key'), name='a_setting_once_per_agent'), models.UniqueConstraint(fields=('conversation', 'key'), name='a_setting_once_per_conversation')],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("agent", None),
+                                ("conversation", None),
+                                ("layer", "server"),
+                                ("workspace", None),
+                            ),
+                            models.Q(
+                                ("layer", "workspace"),
+                                ("workspace__isnull", False),
+                                ("agent", None),
+                                ("conversation", None),
+                            ),
+                            models.Q(
+                                ("agent__isnull", False),
+                                ("layer", "agent"),
+                                ("conversation", None),
+                                ("workspace", None),
+                            ),
+                            models.Q(
+                                ("conversation__isnull", False),
+                                ("layer", "conversation"),
+                                ("agent", None),
+                                ("workspace", None),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="a_setting_belongs_to_its_layer",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("layer", "server")),
+                        fields=("key",),
+                        name="a_setting_once_per_server",
+                    ),
+                    models.UniqueConstraint(
+                        fields=("workspace", "key"), name="a_setting_once_per_workspace"
+                    ),
+                    models.UniqueConstraint(
+                        fields=("agent", "key"), name="a_setting_once_per_agent"
+                    ),
+                    models.UniqueConstraint(
+                        fields=("conversation", "key"),
+                        name="a_setting_once_per_conversation",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='SettingChange',
+            name="SettingChange",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('layer', models.CharField(choices=[('server', 'Server'), ('workspace', 'Workspace'), ('agent', 'Agent'), ('conversation', 'Conversation')], max_length=12)),
-                ('key', models.CharField(max_length=100)),
-                ('old', models.JSONField(null=True)),
-                ('new', models.JSONField(null=True)),
-                ('at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('agent', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='setting_changes', to='agents.agent')),
-                ('by', models.ForeignKey(help_text="Empty: the server's operator, by a command.", null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('conversation', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='setting_changes', to='workspace.conversation')),
-                ('workspace', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='setting_changes', to='workspace.workspace')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                (
+                    "layer",
+                    models.CharField(
+                        choices=[
+                            ("server", "Server"),
+                            ("workspace", "Workspace"),
+                            ("agent", "Agent"),
+                            ("conversation", "Conversation"),
+                        ],
+                        max_length=12,
+                    ),
+                ),
+                ("key", models.CharField(max_length=100)),
+                ("old", models.JSONField(null=True)),
+                ("new", models.JSONField(null=True)),
+                ("at", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="setting_changes",
+                        to="agents.agent",
+                    ),
+                ),
+                (
+                    "by",
+                    models.ForeignKey(
+                        help_text="Empty: the server's operator, by a command.",
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "conversation",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="setting_changes",
+                        to="workspace.conversation",
+                    ),
+                ),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="setting_changes",
+                        to="workspace.workspace",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(fields=['workspace', '-at'], name='agents_sett_workspa_78ae70_idx')],
+                "indexes": [
+                    models.Index(
+                        fields=["workspace", "-at"],
+                        name="agents_sett_workspa_78ae70_idx",
+                    )
+                ],
             },
         ),
     ]

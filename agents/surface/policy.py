@@ -9,6 +9,7 @@ from typing import Literal
 
 from django.conf import settings
 
+from agents.config.schema import Settings
 from agents.surface.modes import MODES, Mode
 from agents.tools.base import Tool
 
@@ -124,15 +125,17 @@ class Rules:
         name, chosen = tool.name, self.settings
         if name in self.mode.pinned:
             return "resident", f"pinned in the mode {self.mode.name}"
-        if name in chosen.visible:
+        if _called(tool, chosen.visible):
             return "resident", "named by tools.visible"
         if name in self.agent_tools:
             return "resident", "named by the agent"
         if chosen.eager is not None and chosen.eager_policy == "additive":
-            if name in chosen.eager:
+            if _called(tool, chosen.eager):
                 return "resident", "added by tools.eager"
         elif (
-            chosen.eager is not None and not _exempt(name) and name not in chosen.eager
+            chosen.eager is not None
+            and not _exempt(name)
+            and not _called(tool, chosen.eager)
         ):
             return "demoted", "not named by tools.eager"
         if name in self.policy.names_for(self.mode):
@@ -196,9 +199,23 @@ def _exempt(name: str) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in EXEMPT)
 
 
-def server_settings() -> ToolSettings:
-    """What the server's own switches say."""
-    return ToolSettings(deferral=settings.TOOL_DEFERRAL)
+def _called(tool: Tool, names: Iterable[str]) -> bool:
+    """Whether a list has the tool's name, or one that it is also known by."""
+    return not {tool.name, *tool.aliases}.isdisjoint(names)
+
+
+def tool_settings(chosen: Settings) -> ToolSettings:
+    """What the settings say of the surface."""
+    tools = chosen.tools
+    return ToolSettings(
+        eager=None if tools.eager is None else tuple(tools.eager),
+        eager_policy=tools.eager_policy,
+        visible=tuple(tools.visible),
+        disabled=tuple(tools.disabled),
+        search_enabled=tools.tool_search.enabled,
+        deferral=tools.deferred,
+        index_budget=tools.index_budget,
+    )
 
 
 def surface_for(
@@ -206,13 +223,15 @@ def surface_for(
     absent: Mapping[str, str],
     denials: Mapping[str, str] | None = None,
     mode: str = "chat",
+    *,
+    chosen: Settings,
 ) -> Surface:
-    """The surface under this server's settings."""
+    """The surface under these settings and what the server excludes."""
     return surface(
         tools,
         Rules(
             mode=MODES[mode],
-            settings=server_settings(),
+            settings=tool_settings(chosen),
             absent=absent,
             excluded=frozenset(settings.EXCLUDE_TOOLS),
             denials=denials or {},
