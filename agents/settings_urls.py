@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
+from agents import config_views
 from agents import settings_views as views
 
 SETTINGS = "w/<str:slug>/settings"
@@ -32,4 +33,20 @@ urlpatterns: list[URLPattern] = [
         name="delete_model",
     ),
     path(f"{SETTINGS}/permissions/", views.permissions, name="permissions"),
+    path(f"{SETTINGS}/all/", config_views.settings_all, name="settings_all"),
+    path(
+        f"{SETTINGS}/all/import",
+        config_views.import_settings,
+        name="import_settings",
+    ),
+    path(
+        f"{SETTINGS}/all/export",
+        config_views.export_settings,
+        name="export_settings",
+    ),
+    path(
+        f"{SETTINGS}/all/set/<str:name>",
+        config_views.change_setting,
+        name="change_setting",
+    ),
 ]

@@ -148,6 +148,12 @@ ROWS = {
     "agents:model": page("admin", things=ENDPOINT),
     "agents:delete_model": post("admin", things=ENDPOINT),
     "agents:permissions": page(),
+    "agents:settings_all": page(),
+    "agents:export_settings": page(),
+    "agents:import_settings": post("admin", DONE, data={"text": "={}"}),
+    "agents:change_setting": post(
+        "admin", DONE, things={"name": "setting"}, data={"value": "=100"}
+    ),
     # what happened
     "observability:home": signed_in(),
     "observability:logs": page(things=AGENT),
@@ -254,6 +260,7 @@ def things(workspace, owner):
         "seq": 1,
         "said": said.seq,
         "agent": agent.name,
+        "setting": "tools.indexBudget",
         "file": "README.md",
         "run_id": run.pk,
         "wait_id": wait.pk,
