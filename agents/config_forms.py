@@ -26,9 +26,13 @@ class SettingForm(forms.Form):
     seen = forms.CharField(widget=forms.HiddenInput, required=False)
 
     def __init__(self, *args: Any, key: Key, own: Any, now: Any, **kwargs: Any) -> None:
-        """`own` is the layer's value, None if unset; `now` the one that holds."""
+        """`own` is the layer's value, None if unset; `now` the one that holds.
+
+        A union begins with nothing of its own: lower layers count in any case.
+        """
         self.key = key
-        shown = now if own is None else own
+        lower = key.default if key.about.merge == "union" else now
+        shown = lower if own is None else own
         kwargs["initial"] = {"seen": json.dumps(own), "value": as_text(key, shown)}
         kwargs["auto_id"] = f"id_{key.name.replace('.', '_')}_%s"
         super().__init__(*args, **kwargs)

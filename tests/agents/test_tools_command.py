@@ -18,6 +18,8 @@ from workspace import transcript
 from workspace.models import Conversation, Entry
 from workspace.transcript import Draft
 
+pytestmark = pytest.mark.django_db  # the server's own layer of settings is stored
+
 FIELDS = [
     "name",
     "group",

@@ -7,6 +7,7 @@ import json
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
+from django.utils.translation import override
 
 from agents.config.layers import effective
 from agents.config.schema import keys
@@ -159,6 +160,24 @@ def test_reset_goes_back_to_the_layer_below(as_, owner, workspace):
     assert (last.old, last.new) == (77, None)
 
 
+def test_the_form_of_a_union_holds_only_what_the_layer_itself_names(
+    as_, owner, workspace, url
+):
+    save_settings(by=None, scope=None, values={"tools.visible": ["git_log"]})
+    browser = as_(owner)
+
+    def line():
+        lines = browser.get(url).context["lines"]
+        return next(one for one in lines if one.key.name == "tools.visible")
+
+    assert line().value.value == ["git_log"]
+    assert line().form["value"].value() == ""
+    change(browser, workspace, "tools.visible", value="list_dir")
+    assert line().value.value == ["git_log", "list_dir"]
+    assert line().form["value"].value() == "list_dir"
+    assert line().origins == ["Workspace", "Server"]
+
+
 def test_an_agent_has_a_layer_of_its_own(as_, owner, workspace, url):
     agent = seed_workspace(workspace)
     browser = as_(owner)
@@ -269,7 +288,8 @@ def test_values_are_text_and_never_markup(as_, owner, workspace, url):
 
 def test_the_page_speaks_korean(as_, owner, workspace, url):
     browser = as_(owner)
-    page = text_of(browser.get(url, headers={"accept-language": "ko"}))
+    with override("ko"):  # ends what the request switches on
+        page = text_of(browser.get(url, headers={"accept-language": "ko"}))
     assert "전체 설정" in page
     assert "새 대화부터" in page
     assert "기본값" in page
