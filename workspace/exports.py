@@ -139,6 +139,8 @@ def _header(first: tuple[int, bytes], key: str | None) -> Verdict:
         conversation = UUID(header["conversation"])
     except ValueError:
         raise BadExport("Line 1 does not name a conversation.") from None
+    if str(conversation) != header["conversation"]:
+        raise BadExport("Line 1 was changed: it spells the conversation's id anew.")
     heads = [_fields(1, head, HEAD_FIELDS) for head in header["heads"]]
     for head in heads:
         if not signing.is_signed(header["public_key"], conversation, **head):

@@ -304,7 +304,9 @@ class Entry(models.Model):
         User, null=True, on_delete=models.PROTECT, related_name="+"
     )
     client_id = models.CharField(
-        max_length=64, null=True, help_text="The sender's own id: posting is idempotent."
+        max_length=64,
+        null=True,
+        help_text="The sender's own id: posting is idempotent.",
     )
     body_digest = models.CharField(max_length=64)
     digest = models.CharField(max_length=64)

@@ -21,6 +21,8 @@ _GREETING = re.compile(
 )
 # A person who did not begin the conversation is named before what they say.
 _SPEAKER = re.compile(r"\[[^\]\n]+\] \S")
+# The startup context that opens every conversation; its index names tools.
+_STARTUP = re.compile(r"Workspace: .*\. System: ")
 _HANGUL = re.compile(r"[\uac00-\ud7a3]")
 
 
@@ -65,6 +67,8 @@ def _follows_a_stop(before: Said, said: Said) -> bool:
 def _is_notice(text: str) -> bool:
     """Whether the workspace, not a person, says this."""
     text = text.lstrip()
+    if _STARTUP.match(text):
+        return True
     if not text.startswith(("<", "[")) or text.startswith("[["):
         return False
     return not _SPEAKER.match(text)

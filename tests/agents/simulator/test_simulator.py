@@ -182,6 +182,12 @@ def test_a_person_whose_name_stands_before_the_message_is_understood():
     assert [call.arguments for call in step.calls] == ['{"command":"echo hi"}']
 
 
+def test_the_startup_context_asks_for_nothing():
+    startup = "Workspace: First. System: Linux.\n\nDeferred: files (1)\nlist_dir: List"
+    calls = plan(user(startup), user("read a.md, then list the files")).step.calls
+    assert [call.name for call in calls] == ["read_file"]
+
+
 def test_a_script_in_metadata_plays_by_the_number_of_answers():
     script = json.dumps([{"text": "one"}, {"text": "two", "usage": {"input": 7}}])
     fields = {"metadata": {"script": script}}
