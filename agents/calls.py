@@ -1,4 +1,4 @@
-"""One call's way: resolve, schema, surface, decide, run, cap, store.
+"""One call's way: resolve, schema, surface, guard, decide, run, cap, store.
 
 Every step is stored before the next one begins, so a worker that takes over knows what
 was started and what came of it. Outcomes are never repeated; a call that was started
@@ -24,6 +24,8 @@ from pydantic import ValidationError
 from agents import events, results
 from agents.approvals import Pending, answer_of_people, permit
 from agents.errors import RunStopped, RunWaiting, ToolError
+from agents.guard import Remark
+from agents.guarding import Watch
 from agents.models import ToolCall
 from agents.providers.wire import clean
 from agents.reach import bridge_of, read_on, record_loads, reviewed
@@ -50,7 +52,8 @@ class Ready:
     """A call that passed every check and may run now.
 
     `tool` is the real one, also when the call came through the bridge; `direct` says
-    that the model named a tool that its requests do not declare.
+    that the model named a tool that its requests do not declare. `follows`: an identical
+    call comes first. `unchecked`: the guard must look at it again before it runs.
     """
 
     call: ToolCall
@@ -58,6 +61,8 @@ class Ready:
     arguments: Arguments
     bridge: Bridge
     direct: bool = False
+    follows: bool = False
+    unchecked: bool = False
 
 
 def hash_of(name: str, arguments: str) -> str:
@@ -75,29 +80,40 @@ def answer_calls(hold: Hold, calls: Sequence[ToolCall]) -> None:
     Raises RunWaiting when some of them need a person first; the others are done then.
     """
     read_on(hold)
-    bridge = bridge_of(hold)
+    bridge, watch = bridge_of(hold), Watch(hold, calls)
     ready: list[Ready] = []
     waiting = False
     for call in calls:
         if call.state == ToolCall.State.ENDED:
             continue
         try:
-            prepared = prepare(hold, call, bridge)
+            prepared = prepare(hold, call, bridge, watch)
         except ToolError as error:
             prepared = ToolResult.failed(error.code, error.message)
         except Pending:
             waiting = True
             continue
         if isinstance(prepared, ToolResult):
-            _end(hold, call, prepared)
+            _end(hold, call, prepared, watch)
         else:
             ready.append(prepared)
     for batch in batches(ready):
         hold.interrupt.check()
-        run_batch(hold, batch)
+        if left := [one for one in batch if not _answered(hold, one, watch)]:
+            run_batch(hold, left, watch)
     _append_known(hold, calls)
     if waiting:
         raise RunWaiting
+
+
+def _answered(hold: Hold, one: Ready, watch: Watch) -> bool:
+    """Whether the guard answers a call that it could not judge before its turn came."""
+    if not one.unchecked:
+        return False
+    result = watch.check(one.call, one.tool, one.arguments)
+    if result is not None:
+        _end(hold, one.call, result, watch)
+    return result is not None
 
 
 def _append_known(hold: Hold, calls: Sequence[ToolCall]) -> None:
@@ -112,7 +128,9 @@ def _append_known(hold: Hold, calls: Sequence[ToolCall]) -> None:
         store_results(hold, known)
 
 
-def prepare(hold: Hold, call: ToolCall, bridge: Bridge) -> Ready | ToolResult:
+def prepare(
+    hold: Hold, call: ToolCall, bridge: Bridge, watch: Watch
+) -> Ready | ToolResult:
     """Check a call, cheap checks first; a question that was answered is its result.
 
     Raises ToolError to refuse the call and Pending when somebody must act first.
@@ -123,11 +141,21 @@ def prepare(hold: Hold, call: ToolCall, bridge: Bridge) -> Ready | ToolResult:
             results.interruption_of(call)["error"]["message"], code="interrupted"
         )
     arguments = read_arguments(tool, text)
+    unchecked = watch.is_early(call)
+    if not unchecked and (known := watch.check(call, tool, arguments)):
+        return known
     if tool.waits_for == "question":
         return answer_of_people(hold, call, arguments)
     permit(hold, call, tool, arguments)
-    is_hidden = tool.name in bridge.hidden
-    return Ready(call, tool, arguments, bridge, is_hidden and call.name != "tool_call")
+    return Ready(
+        call,
+        tool,
+        arguments,
+        bridge,
+        direct=tool.name in bridge.hidden and call.name != "tool_call",
+        follows=watch.is_ahead(call),
+        unchecked=unchecked,
+    )
 
 
 def resolve_tool(hold: Hold, call: ToolCall, bridge: Bridge) -> tuple[Tool, str]:
@@ -178,7 +206,7 @@ def batches(ready: Sequence[Ready]) -> Iterable[list[Ready]]:
     """Calls that may run together, in call order.
 
     Readers run together; a writer waits for what touches the same paths; a tool that
-    must be alone is.
+    must be alone is; a repeated call comes after the one it repeats.
     """
     batch: list[Ready] = []
     for one in ready:
@@ -191,7 +219,7 @@ def batches(ready: Sequence[Ready]) -> Iterable[list[Ready]]:
 
 
 def conflict(one: Ready, other: Ready) -> bool:
-    if one.tool.alone or other.tool.alone:
+    if one.tool.alone or other.tool.alone or one.follows:
         return True
     if not (one.tool.mutating or other.tool.mutating):
         return False
@@ -214,20 +242,20 @@ def overlap(one: str, other: str) -> bool:
     return a.startswith(b) or b.startswith(a)
 
 
-def run_batch(hold: Hold, batch: Sequence[Ready]) -> None:
+def run_batch(hold: Hold, batch: Sequence[Ready], watch: Watch) -> None:
     """Mark the calls started, run them side by side, store each outcome as it comes."""
     _mark_started(hold, batch)
     hold.expect(LONGEST_TOOL)
     if len(batch) == 1:
         [one] = batch
-        _end(hold, one.call, carry_out(hold, one), one.tool)
+        _end(hold, one.call, carry_out(hold, one), watch, one.tool)
         return
     futures: dict[Future[ToolResult], Ready] = {
         _POOL.submit(_carry_out_in_thread, hold, one): one for one in batch
     }
     for future in as_completed(futures):
         one = futures[future]
-        _end(hold, one.call, future.result(), one.tool)
+        _end(hold, one.call, future.result(), watch, one.tool)
 
 
 @transaction.atomic
@@ -352,21 +380,23 @@ def stored_output(hold: Hold, path: str) -> bytes | None:
 
 
 def _end(
-    hold: Hold, call: ToolCall, result: ToolResult, tool: Tool | None = None
+    hold: Hold,
+    call: ToolCall,
+    result: ToolResult,
+    watch: Watch,
+    tool: Tool | None = None,
 ) -> None:
     """Cap, annotate and store what a call came to. Its whole output goes to the blobs."""
     if call.state == ToolCall.State.ENDED:
         return
-    data = result.output.encode("utf-8", "replace")
-    sha256 = hashlib.sha256(data).hexdigest()
-    shown = clean(cap(result.output, sha256))
-    if shown != result.output:
-        blobs.put(hold.run.workspace_id, data)
-    else:
-        sha256 = ""
+    remark = watch.remark(call, result)
+    shown, sha256 = _shown(hold, result, remark)
     call.state, call.ended_at, call.ok = ToolCall.State.ENDED, timezone.now(), result.ok
     call.started_at = call.started_at or call.ended_at
-    call.outcome = outcome_of(result, output=shown, output_sha256=sha256)
+    annotated = dataclasses.replace(
+        result, error=remark.error(result.error), meta=remark.meta(result.meta)
+    )
+    call.outcome = outcome_of(annotated, output=shown, output_sha256=sha256)
     with transaction.atomic():
         hold.guard()
         note = record_loads(hold, call, tool, result) if tool else ""
@@ -374,10 +404,24 @@ def _end(
             call.outcome["notes"] = [note]
         call.save()
         emit(_finished_event(hold, call, len(result.output)))
+        if remark.suspected:
+            name, count = remark.suspected
+            emit(events.LoopSuspected(**hold.ids, tool=name, count=count))
     live.push(
         live.conversation_group(hold.run.conversation_id),
         {"type": "tool.ended", "call_id": call.call_id},
     )
+
+
+def _shown(hold: Hold, result: ToolResult, remark: Remark) -> tuple[str, str]:
+    """The output as it is sent, and under which hash the whole one is kept, or ""."""
+    data = result.output.encode("utf-8", "replace")
+    sha256 = hashlib.sha256(data).hexdigest()
+    shown = clean(cap(result.output, sha256))
+    is_kept = shown != result.output and remark.stub is None
+    if is_kept:
+        blobs.put(hold.run.workspace_id, data)
+    return remark.output(shown, result.ok), sha256 if is_kept else ""
 
 
 def _finished_event(hold: Hold, call: ToolCall, size: int) -> events.ToolFinished:

@@ -269,6 +269,19 @@ class ToolSearched(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LoopSuspected(Event):
+    """The model makes the same call again and again; once per turn."""
+
+    kind: ClassVar[str] = "loop.suspected"
+    tool: str
+    count: int
+
+    @property
+    def text(self) -> str:
+        return f"[guard] loop suspected: {self.tool} called {self.count} times"
+
+
+@dataclass(frozen=True, kw_only=True)
 class WaitOpened(Event):
     """The run needs somebody or something before it can go on."""
 

@@ -185,6 +185,15 @@ class History:
             if one.answer == call.answer
         )
 
+    def is_early(self, call_id: str) -> bool:
+        """Whether open calls of the same message may change what a check would say."""
+        call, before = self._split(call_id)
+        return self.is_ahead(call_id) or any(
+            one.kind == "open" and one.tool is not None and one.tool.mutating
+            for one in before
+            if one.answer == call.answer
+        )
+
     def check(self, call_id: str, now: FileNow | None = None) -> Verdict:
         """Whether the call may run. `now` is the file that a `read_file` would read."""
         if not self.on:

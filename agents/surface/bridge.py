@@ -107,7 +107,7 @@ class Bridge:
         `reviewed` maps names to the schema digests that this conversation was shown and
         that are still in its view. The order of checks is qwen-code's (reference §6.2).
         """
-        name, inner = _envelope(arguments)
+        name, inner = envelope(arguments)
         tool = self._target(name)
         if tool.name in DISCOVERY:
             raise refused(f"{tool.name} cannot be called through itself.")
@@ -149,7 +149,8 @@ def refused(message: str, code: str = "bridge_refused") -> ToolError:
     return ToolError(f"[tool_call bridge refused] {message}", code=code)
 
 
-def _envelope(arguments: str) -> tuple[str, str]:
+def envelope(arguments: str) -> tuple[str, str]:
+    """The name and arguments inside a `tool_call`. Raises ToolError if it has none."""
     try:
         given = json.loads(arguments)
         name, inner = given["name"], given["arguments"]
