@@ -282,6 +282,24 @@ class LoopSuspected(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutputsPruned(Event):
+    """Older tool outputs are sent as one line each from now on; tokens are estimates."""
+
+    kind: ClassVar[str] = "outputs.pruned"
+    cause: str
+    outputs: int
+    images: int
+    saved: int
+
+    @property
+    def text(self) -> str:
+        what = f"{self.outputs} outputs" + (
+            f", {self.images} images" if self.images else ""
+        )
+        return f"[context] pruned ({self.cause}): {what}, about {self.saved} tokens"
+
+
+@dataclass(frozen=True, kw_only=True)
 class WaitOpened(Event):
     """The run needs somebody or something before it can go on."""
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from agents import events, runs
 from agents.calls import answer_calls
-from agents.context.assemble import assemble
 from agents.endpoints import Choice
 from agents.errors import LimitReached, ProviderUnavailable, RunWaiting
+from agents.governing import next_request
 from agents.models import ModelCall, ToolCall
-from agents.reach import read_on
 from agents.receive import receive
 from agents.runs import Hold
 from agents.standing import (
@@ -59,12 +58,7 @@ def play_round(hold: Hold, choice: Choice, standing: Standing) -> None:
     except LimitReached as limit:
         ask_for_report(hold, limit)
         reporting = True
-    assembled = assemble(
-        read_on(hold),
-        provider=choice.provider,
-        language_model=choice.language_model,
-        effort=hold.run.agent.effort,
-    )
+    assembled = next_request(hold, choice)
     try:
         receive(hold, choice, assembled, final=reporting)
     except ProviderUnavailable as error:

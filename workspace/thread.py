@@ -264,7 +264,7 @@ class _Builder:
             yield from self._turn_end(before_it, entry)
             if entry.kind == Entry.Kind.TOOL_RESULT:
                 yield from self._result(entry, body)
-            elif entry.kind != Entry.Kind.SURFACE:
+            elif not _is_hidden(entry, body):
                 yield self._item(entry, body, before_it)
             before_it = entry
 
@@ -364,6 +364,13 @@ class _Builder:
             card = self._open_card(body)
             if card is not None:
                 card.result_seq = entry.seq
+
+
+def _is_hidden(entry: Entry, body: dict[str, Any]) -> bool:
+    """What is of no use to readers: declarations, and steps that follow every round."""
+    return entry.kind == Entry.Kind.SURFACE or (
+        body.get("type") == "prune" and body.get("cause") == "literal"
+    )
 
 
 def _kind(entry: Entry) -> ItemKind:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.context import startup
+from agents.context import outgoing, startup
 from agents.context.segments import Segment, segments_of
-from agents.context.view import Item, view
+from agents.context.view import Item
 from agents.models import LanguageModel
 from agents.providers.base import Block, Message, Owner, Prompt, Provider, Request
 from workspace import transcript
@@ -78,7 +78,10 @@ def build_prompt(
         model_name=language_model.name,
         tools=startup.declared_tools(surface),
         system=startup.declared_system(surface),
-        messages=(_startup_message(_latest(items, "startup")), *view(items)),
+        messages=(
+            _startup_message(_latest(items, "startup")),
+            *outgoing.messages(items),
+        ),
         max_output_tokens=reserved_tokens(language_model),
         effort=effort,
         metadata=metadata,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agents.context.assemble import Assembled, assemble, items_of, reserved_tokens
+from agents.context.assemble import Assembled, items_of, reserved_tokens
+from agents.context.governance import Maker, foreseen
 from agents.context.report import Counted, Report, make_report
 from agents.context.startup import canonical, declaration, deferred_tools
 from agents.context.tokens import count
@@ -39,15 +40,11 @@ class Preview:
 
 
 def preview(conversation: Conversation, agent: Agent) -> Preview:
-    """Build the very request that the loop would send next, by the same function."""
+    """Build the very request that the loop would send next, by the same functions."""
     choice = choose(conversation, agent)
     model = choice.language_model
-    assembled = assemble(
-        items_of(conversation),
-        provider=choice.provider,
-        language_model=model,
-        effort=agent.effort,
-    )
+    maker = Maker.of(conversation, choice, agent.effort)
+    assembled = foreseen(items_of(conversation), maker)
     return Preview(
         assembled,
         report_of(assembled, model),

@@ -112,6 +112,21 @@ def test_hostile_text_is_escaped_everywhere(conversation, say, as_person, member
     assert not re.search(rb"<[^>]+ style=", page.content)
 
 
+def test_what_is_no_longer_sent_whole_is_a_line_that_opens(
+    conversation, say, as_person, member
+):
+    turn = say("user", text="Go").turn
+    say("notice", turn, type="prune", cause="pays", stubs={"1": "x"}, saved_tokens=310)
+    say("notice", turn, type="prune", cause="literal", stubs={"2": "x"}, saved_tokens=7)
+    hostile = "<script>alert(1)</script>"
+    say("summary", turn, text=hostile, before=6100, after=2400)
+    page = as_person(member).get(address(conversation)).content.decode()
+    assert page.count("Older outputs pruned") == 1
+    assert "about 310 tokens less" in page
+    assert "Compacted here: about 6100 → 2400 tokens" in page
+    assert "<script>alert" not in page
+
+
 def test_a_long_conversation_opens_at_its_end_with_few_queries(
     conversation, say, as_person, member, django_assert_max_num_queries
 ):
