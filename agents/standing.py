@@ -67,9 +67,9 @@ def check_rights(run: Run) -> None:
         pk__in=Entry.objects.filter(
             turn=run.turn_id, seq__gt=run.since_seq, kind=Entry.Kind.USER
         ).values("author")
-    ).exclude(pk=run.started_by_id)
-    people = [*([run.started_by] if run.started_by else []), *steering]
-    for person in people:
+    )
+    started_by = {run.started_by} if run.started_by else set()
+    for person in started_by.union(steering):
         if not access.can(person, run.conversation.workspace, "post"):
             raise RightLost(
                 f"{person} may no longer post in this workspace, so the work for them "
