@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
@@ -66,6 +67,19 @@ def done(
     return redirect(conversation)
 
 
+def explorer_for(conversation: Conversation, text: str) -> str:
+    """The address that `/context` opens, which is no message; "" for any other text."""
+    match text.split():
+        case ["/context"]:
+            query = ""
+        case ["/context", "detail"]:
+            query = "?open"
+        case _:
+            return ""
+    where = [conversation.workspace.slug, conversation.pk]
+    return reverse("agents:context", args=where) + query
+
+
 @login_required
 @require_POST
 def new(request: HttpRequest, slug: str) -> HttpResponse:
@@ -77,7 +91,10 @@ def new(request: HttpRequest, slug: str) -> HttpResponse:
         agent_name=request.POST.get("agent", "") or "assistant",
         private="private" in request.POST,
     )
-    if request.POST.get("text", "").strip():
+    text = request.POST.get("text", "").strip()
+    if address := explorer_for(conversation, text):
+        return redirect(address)
+    if text:
         actions.post_message(
             conversation=conversation,
             author=person(request),
@@ -92,6 +109,10 @@ def new(request: HttpRequest, slug: str) -> HttpResponse:
 def post(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpResponse:
     """Take a message. The same client id again is answered as the first time."""
     conversation = conversation_for(request.user, slug, conversation_id, "post")
+    if address := explorer_for(conversation, request.POST.get("text", "")):
+        if wants_json(request):
+            return JsonResponse({"ok": True, "open": address})
+        return redirect(address)
     actions.check_pace(person(request))
     posted = actions.post_message(
         conversation=conversation,

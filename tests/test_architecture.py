@@ -34,6 +34,7 @@ LAYERS = (
         "settings_urls",
         "config_views",
         "config_forms",
+        "explorer_views",
     ),
     ("actions", "settings_actions", "endpoint_actions", "config_actions"),
     ("tasks",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from agents.context.assemble import Assembled, items_of, reserved_tokens
 from agents.context.governance import Maker, foreseen
@@ -113,3 +114,24 @@ def on_demand(conversation: Conversation, assembled: Assembled) -> tuple[OnDeman
         )
         for tool in sorted(hidden, key=lambda one: one.name)
     )
+
+
+def as_json(found: Preview) -> dict[str, Any]:
+    """What the command prints and the explorer's address with `.json` answers."""
+    return {
+        "model": found.language_model.name,
+        "digest": found.assembled.digest,
+        "bytes": len(found.assembled.body),
+        "next": found.next.as_json(),
+        "last": found.last.as_json() if found.last else None,
+        "on_demand": [
+            {
+                "name": tool.name,
+                "group": tool.group,
+                "index_tokens": tool.index_tokens,
+                "load_tokens": tool.load_tokens,
+                "loaded": tool.loaded,
+            }
+            for tool in found.on_demand
+        ],
+    }

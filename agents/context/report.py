@@ -10,28 +10,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext_noop
+
 #: Row keys in their order; the last one is not of our making.
 CATEGORIES = {
-    "systemPrompt": "System prompt",
-    "builtinTools": "Built-in tools",
-    "mcpTools": "MCP tools",
-    "rules": "Rules",
-    "skills": "Skills",
-    "startupContext": "Startup context",
-    "messages": "Messages",
+    "systemPrompt": gettext_noop("System prompt"),
+    "builtinTools": gettext_noop("Built-in tools"),
+    "mcpTools": gettext_noop("MCP tools"),
+    "rules": gettext_noop("Rules"),
+    "skills": gettext_noop("Skills"),
+    "startupContext": gettext_noop("Startup context"),
+    "messages": gettext_noop("Messages"),
 }
 UNATTRIBUTED = "unattributed"
 
 #: What makes each row grow, for whoever looks at it.
 HELP = {
-    "systemPrompt": "Instructions, mode and persona; the same in every request.",
-    "builtinTools": "The schemas of declared tools; more resident tools, more tokens.",
-    "mcpTools": "Declared tools of MCP servers; deferred ones cost an index line only.",
-    "rules": "AGENTS.md and its kind, read when the conversation began.",
-    "skills": "Names and descriptions of skills, and the bodies loaded so far.",
-    "startupContext": "Environment and the index of deferred tools.",
-    "messages": "All that was said, called and returned; grows with every round.",
-    UNATTRIBUTED: "Reported by the model service beyond what we counted.",
+    "systemPrompt": gettext_noop(
+        "Instructions, mode and persona; the same in every request."
+    ),
+    "builtinTools": gettext_noop(
+        "The schemas of declared tools; more resident tools, more tokens."
+    ),
+    "mcpTools": gettext_noop(
+        "Declared tools of MCP servers; deferred ones cost an index line only."
+    ),
+    "rules": gettext_noop("AGENTS.md and its kind, read when the conversation began."),
+    "skills": gettext_noop(
+        "Names and descriptions of skills, and the bodies loaded so far."
+    ),
+    "startupContext": gettext_noop("Environment and the index of deferred tools."),
+    "messages": gettext_noop(
+        "All that was said, called and returned; grows with every round."
+    ),
+    UNATTRIBUTED: gettext_noop("Reported by the model service beyond what we counted."),
 }
 
 
@@ -125,7 +137,7 @@ def make_report(
         parts = _shrunk(parts, total)
     rows = _rows(parts)
     if rest := total - sum(part.tokens for part in parts):
-        rows.append(Row(UNATTRIBUTED, "Unattributed", rest, ()))
+        rows.append(Row(UNATTRIBUTED, gettext_noop("Unattributed"), rest, ()))
     return Report(
         tuple(rows),
         total,

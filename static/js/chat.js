@@ -158,7 +158,10 @@ function showFigures({ header, agent, turns }) {
     place.toggleAttribute("data-open", place.dataset.figures === open);
   }
   const context = $("#chat-facts .gauge");
-  if (context) $("#side-context").replaceChildren(make("p", "field-help", context.title));
+  if (context) {
+    $("#side-context").replaceChildren(make("p", "field-help", context.title));
+    $("#context-popover p").textContent = context.title;
+  }
 }
 
 function tick() {
@@ -310,6 +313,11 @@ function send(event) {
   event.preventDefault();
   const text = composer.text;
   if (!text) return;
+  const command = text.match(/^\/context(\s+detail)?$/);
+  if (command && !composer.editing) {
+    composer.set("");
+    return location.assign(dataset.context + (command[1] ? "?open" : ""));
+  }
   const when = form.elements.when?.value ?? "steer";
   const editing = composer.editing;
   endEditing();

@@ -111,6 +111,7 @@ def places(page: Page) -> dict[str, str]:
     for name, text in STORIES.items():
         found[name] = tell(page, text, wait=name != "streaming")
     return found | {
+        "context": found["full"].partition("?")[0] + "context/?open",
         "files": "/w/first/files/",
         "file": "/w/first/files/view/README.md?source",
         "members": "/w/first/settings/members/",

@@ -16,6 +16,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from agents.actions import start_conversation
+from agents.context.preview import preview
 from agents.models import Endpoint, LanguageModel, Run, Wait
 from workspace import accounts, transcript
 from workspace.access import at_least
@@ -133,6 +134,10 @@ ROWS = {
         "admin", data={"decision": "=once"}, but={"member": frozenset({403})}
     ),
     "agents:figures": page(),
+    "agents:context": page(),
+    "agents:context_json": page(),
+    "agents:context_find": page(),
+    "agents:context_segment": page(things={"digest": "segment"}),
     # agents and what answers
     "agents:agents": page(),
     "agents:new_agent": page("admin"),
@@ -272,6 +277,7 @@ def things(workspace, owner):
         "seat": seat.pk,
         "invitation": invited.invitation.pk,
         "token": invited.token,
+        "segment": preview(talk, agent).assembled.segments[0].digest,
         "pk": 999_999,
     }
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents.actions import agent_of
-from agents.context.preview import Preview, preview
+from agents.context.preview import Preview, as_json, preview
 from agents.context.report import Report
 from agents.errors import ProviderError
 from workspace.errors import ActionError
@@ -70,24 +70,3 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"  {tool.index_tokens:>7} / {tool.load_tokens:>5}  {tool.name}{mark}"
             )
-
-
-def as_json(found: Preview) -> dict[str, Any]:
-    """The explorer's data; the page's `.json` is the same."""
-    return {
-        "model": found.language_model.name,
-        "digest": found.assembled.digest,
-        "bytes": len(found.assembled.body),
-        "next": found.next.as_json(),
-        "last": found.last.as_json() if found.last else None,
-        "on_demand": [
-            {
-                "name": tool.name,
-                "group": tool.group,
-                "index_tokens": tool.index_tokens,
-                "load_tokens": tool.load_tokens,
-                "loaded": tool.loaded,
-            }
-            for tool in found.on_demand
-        ],
-    }
