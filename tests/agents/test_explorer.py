@@ -276,6 +276,19 @@ def test_the_command_opens_the_page_and_is_neither_stored_nor_sent(
 
 
 @pytest.mark.django_db
+def test_the_command_as_a_first_message_explores_an_empty_conversation(
+    workspace, client, owner
+):
+    client.force_login(owner)
+    url = reverse("agents:new", args=[workspace.slug])
+    answer = client.post(url, {"text": "/context"}, follow=True)
+    assert answer.status_code == 200
+    conversation = Conversation.objects.get()
+    assert answer.redirect_chain == [(address(conversation), 302)]
+    assert not conversation.entries.filter(kind=Entry.Kind.USER).exists()
+
+
+@pytest.mark.django_db
 def test_a_text_that_only_begins_like_the_command_is_a_message(
     conversation, client, owner
 ):
