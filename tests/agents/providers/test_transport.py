@@ -1,6 +1,7 @@
 """Connections: kept alive, checked, secure, and cut from outside."""
 
 import datetime
+import select
 import socket
 import ssl
 import threading
@@ -61,6 +62,14 @@ class Served:
             pass
         self.hung_up.set()
 
+    def received(self, ending):
+        """All that came in, once it ends so: the body may come after the head."""
+        deadline = time.monotonic() + 5
+        while not (sent := b"".join(self.requests)).endswith(ending):
+            assert time.monotonic() < deadline, sent
+            time.sleep(0.01)
+        return sent
+
     def close(self):
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -107,7 +116,7 @@ def test_connections_are_kept_alive_and_warmed_ones_are_used(serve):
 def test_the_body_goes_out_as_it_is_and_no_compression_is_wanted(serve):
     server = serve(WHOLE)
     ask(caller(server))
-    sent = b"".join(server.requests).lower()
+    sent = server.received(b"\r\n\r\n{}").lower()
     assert sent.startswith(b"post /v1/chat http/1.1\r\n")
     assert b"accept-encoding: identity" in sent
     assert f"host: localhost:{server.port}".encode() in sent
@@ -121,7 +130,7 @@ def test_an_idle_connection_that_the_service_closed_is_not_used(serve):
     idle = asked._transport._idle[0]
     idle.sock.shutdown(socket.SHUT_WR)  # the server answers by closing its side
     assert server.hung_up.wait(2)
-    time.sleep(0.05)
+    assert select.select([idle.sock], [], [], 5)[0], "the server's side is closed"
     assert ask(asked) == [b"one"]
     assert server.connections == 2
 
