@@ -63,6 +63,15 @@ def real_transactions(transactional_db: None) -> Iterator[None]:
     triggers.drop(connection)
 
 
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """One browser for all tests that need one."""
+    from tests.harness.chromium import launched
+
+    with launched() as browser:
+        yield browser
+
+
 # The cast. They come in as everybody does: by the set-up link, or an invitation.
 PASSWORD = "a quiet harbour in June"
 

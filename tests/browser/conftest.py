@@ -1,4 +1,4 @@
-"""One installation and one Chromium for all browser tests."""
+"""One installation for the browser tests; tests/conftest.py has the Chromium."""
 
 from __future__ import annotations
 
@@ -8,20 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
+from tests.harness.chromium import CHROMIUM
 from tests.harness.installation import Installation
 
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PASSWORD = "a quiet harbour in June"
 
 
@@ -37,14 +28,6 @@ def installation() -> Iterator[Installation]:
     finally:
         made.close()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

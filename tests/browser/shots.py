@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.browser.conftest import CHROMIUM, FLAGS, PASSWORD
+from tests.browser.conftest import PASSWORD
+from tests.harness.chromium import launched
 from tests.harness.installation import ROOT, Installation
 
 FOLDER = ROOT / "screenshots"
@@ -151,14 +152,12 @@ def take(browser: Browser, base: str, state: Any, wanted: list[str]) -> None:
 
 def main(wanted: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
-    with installed() as installation, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with installed() as installation, launched() as browser:
         context = browser.new_context(base_url=installation.origin)
         enter(context.new_page(), installation.setup_link)
         state = context.storage_state()
         context.close()
         take(browser, installation.origin, state, wanted)
-        browser.close()
 
 
 if __name__ == "__main__":

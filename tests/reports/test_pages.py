@@ -14,12 +14,10 @@ from uuid import UUID, uuid4
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.conftest import CHROMIUM, chromium
 from tests.harness.installation import wait_until
 from tests.reports.live import SLUG, Rows, Talk, Visitor, script, shell, story, told
 from tests.reports.proxy import Proxy
 
-__all__ = ["CHROMIUM", "chromium"]
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 SAID = (
