@@ -18,7 +18,7 @@ from agents.models import Agent, Run, Wait
 from agents.providers.wire import clean, clean_values
 from agents.seeding import DEFAULT_AGENT, seed_workspace
 from agents.tools.registry import resolve
-from workspace import access, live, transcript
+from workspace import access, audit, live, transcript
 from workspace.access import require
 from workspace.actions import conversations
 from workspace.errors import (
@@ -363,7 +363,9 @@ def answer_wait(*, wait: Wait, user: User, answer: dict[str, Any]) -> Wait:
         runs.lock_row(wait.run.conversation_id)
         _store_answer(wait, user, answer)
         if answer.get("decision") == "always":
-            _add_allow_rule(wait.run.workspace, answer["rule"])
+            _add_allow_rule(wait.run.workspace, answer["rule"], user)
+        if wait.kind == Wait.Kind.APPROVAL:
+            _note_decision(wait, user, answer)
         runs.wake(wait.run)
     wait.refresh_from_db()
     return wait
@@ -445,12 +447,26 @@ def _question_answers(wait: Wait, answer: dict[str, Any]) -> dict[str, Any]:
     return {"answers": kept}
 
 
-def _add_allow_rule(workspace: Workspace, rule: str) -> None:
+def _note_decision(wait: Wait, user: User, answer: dict[str, Any]) -> None:
+    """Who allowed or denied which tool; the arguments stay in the transcript."""
+    audit.record(
+        "call.denied" if answer["decision"] == "deny" else "call.allowed",
+        by=user,
+        workspace=wait.run.workspace,
+        conversation=wait.run.conversation,
+        subject=wait.payload["tool"],
+        new=answer | {"arguments": wait.argument_hash[:16]},
+    )
+
+
+def _add_allow_rule(workspace: Workspace, rule: str, by: User) -> None:
     fresh = Workspace.objects.select_for_update().get(pk=workspace.pk)
     allow = fresh.permission_rules.get("allow", [])
     if rule not in allow:
         fresh.permission_rules = {**fresh.permission_rules, "allow": [*allow, rule]}
         fresh.save(update_fields=["permission_rules"])
+        old, new = {"allow": allow}, {"allow": [*allow, rule]}
+        audit.record("permission.rules", by=by, workspace=fresh, old=old, new=new)
 
 
 @transaction.atomic
@@ -467,6 +483,16 @@ def set_level(*, conversation: Conversation, user: User, level: str) -> None:
     _require_may_raise(user, conversation, old, level)
     Conversation.objects.filter(pk=locked.pk).update(approval_level=level)
     conversation.approval_level = level
+    if old != level:
+        audit.record(
+            "conversation.level",
+            by=user,
+            workspace=conversation.workspace,
+            conversation=conversation,
+            subject=conversation.title,
+            old=old,
+            new=level,
+        )
     if (run := _open_run(conversation)) and old != level:
         emit(events.LevelChanged(**runs.ids_of(run), old=old, new=level, by=str(user)))
     live.push_on_commit(

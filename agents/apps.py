@@ -7,3 +7,7 @@ class AgentsConfig(AppConfig):
 
     def ready(self) -> None:
         from agents import checks  # noqa: F401 - registers them
+        from agents.audited import TITLES
+        from workspace.audit import name_actions
+
+        name_actions(TITLES)

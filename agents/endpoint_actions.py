@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
+from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -25,6 +26,7 @@ from agents.models import Agent, Endpoint, LanguageModel
 from agents.providers.addresses import AddressRefused, parse_target, resolve
 from agents.providers.registry import EndpointCheck, EndpointConfig, check_endpoint
 from agents.secrets import encrypt
+from workspace import audit
 from workspace.access import require
 from workspace.errors import BadInput, Conflict, NotAllowed, NotVisible
 from workspace.models import User, Workspace
@@ -86,6 +88,7 @@ def save_endpoint(
     saved = endpoint or Endpoint(workspace=workspace, created_by=by)
     if saved.workspace != workspace or saved.kind == Endpoint.Kind.SIMULATOR:
         raise NotVisible
+    old = _told(saved) if endpoint else None
     moved = endpoint is not None and is_elsewhere(saved.base_url, values.base_url)
     if moved and saved.secret and not (values.key or values.drop_key):
         raise BadInput(str(KEY_STAYS))
@@ -94,8 +97,41 @@ def save_endpoint(
     with transaction.atomic():
         _refuse_same_name(saved)
         saved.save()
+        new = _told(saved) | ({"key": "replaced"} if values.key else {})
+        _note("endpoint", by, saved, saved.name, old, new)
     logger.info("Endpoint %s saved by user %s", saved.pk, by.pk)
     return saved
+
+
+def _told(row: Endpoint | LanguageModel) -> dict[str, Any]:
+    """What the audit log has of it: all that people enter, but no key."""
+    kind = EndpointValues if isinstance(row, Endpoint) else ModelValues
+    values = {
+        name: getattr(row, name)
+        for name in kind.__dataclass_fields__
+        if name not in ("key", "drop_key")
+    }
+    told = {
+        name: str(value) if isinstance(value, Decimal) else value
+        for name, value in values.items()
+    }
+    return told | ({"key": bool(row.secret)} if isinstance(row, Endpoint) else {})
+
+
+def _note(
+    noun: str, by: User, endpoint: Endpoint, subject: str, old: Any, new: Any
+) -> None:
+    """The change of an endpoint or a model in the audit log, if there is one."""
+    verb = "made" if old is None else "deleted" if new is None else "changed"
+    if old != new:
+        audit.record(
+            f"{noun}.{verb}",
+            by=by,
+            workspace=endpoint.workspace,
+            subject=subject,
+            old=old,
+            new=new,
+        )
 
 
 def _checked_endpoint(values: EndpointValues) -> EndpointValues:
@@ -202,6 +238,7 @@ def delete_endpoint(*, by: User, endpoint: Endpoint) -> int:
         raise BadInput(
             _("The simulator belongs to the server; SIMULATOR=off turns it off.")
         )
+    _note("endpoint", by, endpoint, endpoint.name, _told(endpoint), None)
     agents = Agent.objects.filter(language_model__endpoint=endpoint)
     bereft = agents.update(language_model=None)
     endpoint.language_models.update(is_default=False)
@@ -244,6 +281,7 @@ def save_model(
     saved = model or LanguageModel(endpoint=endpoint)
     if saved.endpoint_id != endpoint.pk or endpoint.deleted_at:
         raise NotVisible
+    old = _told(saved) if model else None
     for name, value in asdict(values).items():
         setattr(saved, name, value)
     with transaction.atomic():
@@ -258,6 +296,7 @@ def save_model(
         if not _defaults(endpoint.workspace).exists():
             saved.is_default = endpoint.kind != Endpoint.Kind.SIMULATOR
         saved.save()
+        _note("model", by, endpoint, saved.name, old, _told(saved))
     return saved
 
 
@@ -292,6 +331,7 @@ def delete_model(*, by: User, model: LanguageModel) -> None:
     _require_manager(by, model.endpoint.workspace)
     if model.endpoint.kind == Endpoint.Kind.SIMULATOR:
         raise BadInput(_("The simulator's model stays; SIMULATOR=off turns it off."))
+    _note("model", by, model.endpoint, model.name, _told(model), None)
     model.delete()
 
 
@@ -303,10 +343,16 @@ def set_default_model(
     _require_manager(by, workspace)
     if model and (model.endpoint.workspace != workspace or model.endpoint.deleted_at):
         raise NotVisible
+    before = _defaults(workspace).first()
     _defaults(workspace).update(is_default=False)
     if model:
         model.is_default = True
         model.save(update_fields=["is_default"])
+    if before != model:
+        names = [str(one) if one else None for one in (before, model)]
+        audit.record(
+            "model.default", by=by, workspace=workspace, old=names[0], new=names[1]
+        )
 
 
 def _defaults(workspace: Workspace | None) -> QuerySet[LanguageModel]:

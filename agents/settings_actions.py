@@ -17,6 +17,7 @@ from agents.endpoint_actions import one_line
 from agents.endpoints import offered_models
 from agents.models import Agent, LanguageModel
 from agents.seeding import DEFAULT_AGENT
+from workspace import audit
 from workspace.access import require
 from workspace.errors import BadInput, Conflict, NotVisible
 from workspace.models import User, Workspace
@@ -58,8 +59,10 @@ def save_agent(
         )
     if values.language_model and not _is_offered(values.language_model, workspace):
         raise BadInput(_("Choose a model that this workspace can use."))
+    old = _told(saved) if agent else None
     for name in AgentValues.__dataclass_fields__:
         setattr(saved, name, getattr(values, name))
+    new = _told(saved)
     with transaction.atomic():
         same = workspace.agents.filter(name=saved.name).exclude(pk=saved.pk)
         if same.exists():
@@ -68,8 +71,26 @@ def save_agent(
                 % {"name": saved.name}
             )
         saved.save()
+        if new != old:
+            audit.record(
+                "agent.changed" if agent else "agent.made",
+                by=by,
+                workspace=workspace,
+                subject=saved.name,
+                old=old,
+                new=new,
+            )
     logger.info("Agent %s saved by user %s", saved.pk, by.pk)
     return saved
+
+
+def _told(agent: Agent) -> dict[str, str | int | None]:
+    """An agent as the audit log has it: every value, the model by its name."""
+    return {
+        name: str(value) if isinstance(value, LanguageModel) else value
+        for name in AgentValues.__dataclass_fields__
+        for value in [getattr(agent, name)]
+    }
 
 
 def _checked_agent(values: AgentValues) -> AgentValues:
@@ -109,6 +130,7 @@ def delete_agent(*, by: User, agent: Agent) -> None:
         raise BadInput(_("The assistant stays: new conversations start with it."))
     agent.deleted_at = timezone.now()
     agent.save(update_fields=["deleted_at"])
+    audit.record("agent.deleted", by=by, workspace=agent.workspace, subject=agent.name)
     logger.info("Agent %s deleted by user %s", agent.pk, by.pk)
 
 
@@ -129,8 +151,15 @@ def save_permissions(
     }
     if sum(map(len, rules.values())) > MOST_RULES:
         raise BadInput(_("That is more than 500 rules. Use wider ones."))
-    workspace.permission_rules = rules
-    workspace.save(update_fields=["permission_rules"])
+    with transaction.atomic():
+        fresh = Workspace.objects.select_for_update().get(pk=workspace.pk)
+        old = {name: fresh.permission_rules.get(name, []) for name in rules}
+        workspace.permission_rules = rules
+        workspace.save(update_fields=["permission_rules"])
+        if old != rules:
+            audit.record(
+                "permission.rules", by=by, workspace=workspace, old=old, new=rules
+            )
     logger.info("Permissions of %s saved by user %s", workspace.pk, by.pk)
     return workspace
 

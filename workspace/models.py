@@ -414,3 +414,43 @@ class Blob(models.Model):
 
     def __str__(self) -> str:
         return f"Blob {self.sha256[:12]} ({self.size} bytes)"
+
+
+class Change(models.Model):
+    """Who changed what, when, from what to what: the audit log. Never rewritten."""
+
+    workspace = models.ForeignKey(
+        Workspace, null=True, on_delete=models.PROTECT, related_name="changes"
+    )
+    conversation = models.ForeignKey(
+        Conversation, null=True, on_delete=models.PROTECT, related_name="changes"
+    )
+    action = models.CharField(max_length=60, help_text="Such as member.role.")
+    subject = models.CharField(max_length=300, blank=True)
+    old = models.JSONField(null=True)
+    new = models.JSONField(null=True)
+    by = models.ForeignKey(
+        User,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="Empty: the server's operator, by a command.",
+    )
+    at = models.DateTimeField(default=timezone.now)
+
+    objects = AppendOnly.as_manager()
+
+    class Meta:
+        base_manager_name = "objects"
+        indexes = [models.Index(fields=["workspace", "-id"])]
+
+    def __str__(self) -> str:
+        return f"{self.action} of {self.subject}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self._state.adding:
+            raise ImmutableEntry("The audit log is not rewritten; record a new change.")
+        super().save(*args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise ImmutableEntry("The audit log is not rewritten; nothing is deleted.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from workspace import account_views
+from workspace import account_views, audit_views
 from workspace import people_views as views
 
 urlpatterns: list[URLPattern] = [
@@ -31,5 +31,11 @@ urlpatterns: list[URLPattern] = [
         "w/<slug:slug>/settings/invitations/<uuid:pk>/revoke",
         views.revoke_invitation,
         name="revoke_invitation",
+    ),
+    path("w/<slug:slug>/settings/audit/", audit_views.log, name="audit"),
+    path(
+        "w/<slug:slug>/settings/audit/download",
+        audit_views.download,
+        name="audit_download",
     ),
 ]

@@ -237,6 +237,9 @@ def test_a_denial_and_its_reason_reach_the_model(script, stage, workspace, owner
     )
     stage.play()
     assert "too broad" in stage.last("tool_result")["error"]["message"]
+    noted = workspace.changes.get(action="call.denied")
+    assert (noted.by, noted.subject) == (owner, "shell")
+    assert noted.new["reason"] == "too broad"
 
 
 def test_an_approval_is_never_spent_by_a_later_call(script, stage, workspace, owner):

@@ -99,6 +99,8 @@ ROWS = {
     "workspace:transfer": post("owner", DONE, data={"member": "seat"}),
     "workspace:delete": post("owner", frozenset({400})),
     "workspace:members": page(),
+    "workspace:audit": page("admin"),
+    "workspace:audit_download": page("admin"),
     "workspace:role": post("admin", DONE, things=SEAT, data={"role": "=viewer"}),
     "workspace:remove": post("admin", DONE, things=SEAT),
     "workspace:revoke_invitation": post("admin", DONE, things=INVITATION),

@@ -22,7 +22,7 @@ from django.utils import timezone
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
-from workspace import live
+from workspace import audit, live
 from workspace.access import at_least, rank, require
 from workspace.errors import BadInput, Conflict, Gone, NotAllowed, NotVisible
 from workspace.models import Invitation, Membership, Role, User, Workspace
@@ -93,10 +93,15 @@ def update_workspace(
             )
             % {"zone": repr(time_zone)}
         )
-    workspace.name = clean_name(name)
-    workspace.time_zone = time_zone
-    workspace.network = network
-    workspace.save(update_fields=["name", "time_zone", "network"])
+    new = {"name": clean_name(name), "time_zone": time_zone, "network": network}
+    with transaction.atomic():
+        _lock(workspace)
+        old = Workspace.objects.values(*new).get(pk=workspace.pk)
+        for field, value in new.items():
+            setattr(workspace, field, value)
+        workspace.save(update_fields=list(new))
+        if old != new:
+            _note("workspace.changed", by, workspace, workspace.name, old, new)
     return workspace
 
 
@@ -107,6 +112,7 @@ def delete_workspace(*, workspace: Workspace, by: User) -> None:
     require(by, workspace, "delete_workspace")
     workspace.deleted_at = timezone.now()
     workspace.save(update_fields=["deleted_at"])
+    _note("workspace.deleted", by, workspace, workspace.name)
     for user_id in workspace.memberships.values_list("user_id", flat=True):
         close_sockets(user_id)
 
@@ -133,19 +139,25 @@ def invite(
         created_by=by,
         expires_at=timezone.now() + timedelta(days=days),
     )
+    told = {"role": role, "email": invitation.email}
+    _note("invitation.made", by, workspace, invitation.email, new=told)
     return Invited(invitation, token)
 
 
+@transaction.atomic
 def revoke_invitation(*, invitation: Invitation, by: User) -> None:
     """End an open invitation; one that was used or revoked stays as it is."""
     if invitation.workspace is None:
         raise NotVisible
     require(by, invitation.workspace, "manage_members")
+    told = {"role": invitation.role, "email": invitation.email}
     revoked = Invitation.objects.filter(
         pk=invitation.pk, accepted_at=None, revoked_at=None
     ).update(revoked_at=timezone.now())
     if not revoked:
         raise Conflict(_("That invitation was used or revoked already."))
+    workspace = invitation.workspace
+    _note("invitation.withdrawn", by, workspace, invitation.email, old=told)
 
 
 def find_invitation(token: str) -> Invitation:
@@ -194,6 +206,8 @@ def accept_invitation(*, token: str, user: User) -> Membership:
         raise Conflict(_("You are a member of this workspace already."))
     if not claim(invitation, user):
         raise Gone(_("This invitation was used. Ask whoever sent it for a new one."))
+    told = {"role": invitation.role, "invited by": str(invitation.created_by or "")}
+    _note("member.joined", user, workspace, user, new=told)
     return Membership.objects.create(
         workspace=workspace, user=user, role=invitation.role
     )
@@ -225,6 +239,7 @@ def change_role(*, member: Membership, role: str, by: User) -> Membership:
     if member.role == Role.OWNER:
         _require_another_owner(member)
     lowered = rank(role) < rank(member.role)
+    _note("member.role", by, member.workspace, member.user, member.role, role)
     member.role = role
     member.save(update_fields=["role"])
     if lowered:
@@ -243,6 +258,7 @@ def remove_member(*, member: Membership, by: User) -> None:
             raise NotAllowed(_("Only an owner can remove an owner."))
     if member.role == Role.OWNER:
         _require_another_owner(member)
+    _note("member.removed", by, member.workspace, member.user, member.role)
     member.role = Role.VIEWER  # no invitation of theirs outlives them
     _revoke_invitations_of(member)
     user_id = member.user_id
@@ -267,6 +283,7 @@ def transfer(*, workspace: Workspace, to: User, by: User) -> Membership:
     giver.role = Role.ADMIN
     giver.save(update_fields=["role"])
     _revoke_invitations_of(giver)
+    _note("workspace.transferred", by, workspace, workspace.name, str(by), str(to))
     close_sockets(by.pk)
     return taker
 
@@ -346,6 +363,7 @@ def _store_workspace(
                     Membership.objects.create(
                         workspace=workspace, user=owner, role=Role.OWNER
                     )
+                    _note("workspace.created", owner, workspace, name)
         except IntegrityError:
             continue
         return workspace
@@ -365,6 +383,18 @@ def _make_folder(workspace: Workspace) -> None:
             )
             % {"reason": error.strerror}
         ) from error
+
+
+def _note(
+    action: str,
+    by: User,
+    workspace: Workspace,
+    subject: object,
+    old: object = None,
+    new: object = None,
+) -> None:
+    """The change in the audit log."""
+    audit.record(action, by=by, workspace=workspace, subject=subject, old=old, new=new)
 
 
 def _lock(workspace: Workspace) -> None:

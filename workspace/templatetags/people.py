@@ -6,8 +6,8 @@ from django import template
 from django.conf import settings
 
 from workspace import browsers
-from workspace.access import ABILITIES, at_least
-from workspace.models import Membership
+from workspace.access import ABILITIES, at_least, membership
+from workspace.models import Membership, User, Workspace
 
 register = template.Library()
 
@@ -24,6 +24,12 @@ def may(member: Membership | None, ability: str) -> bool:
         name == ability and at_least(member.role, role)
         for name, role in ABILITIES.items()
     )
+
+
+@register.simple_tag
+def may_here(user: User, workspace: Workspace, ability: str) -> bool:
+    """Whether the person's role in the workspace has the ability. One query."""
+    return may(membership(user, workspace), ability)
 
 
 @register.filter

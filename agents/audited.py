@@ -1,0 +1,22 @@
+"""What this app's changes are called in the audit log."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+TITLES = {
+    "agent.made": _("Agent made"),
+    "agent.changed": _("Agent changed"),
+    "agent.deleted": _("Agent deleted"),
+    "call.allowed": _("Call allowed"),
+    "call.denied": _("Call denied"),
+    "conversation.level": _("Approval level changed"),
+    "endpoint.made": _("Endpoint made"),
+    "endpoint.changed": _("Endpoint changed"),
+    "endpoint.deleted": _("Endpoint deleted"),
+    "model.made": _("Model added"),
+    "model.changed": _("Model changed"),
+    "model.deleted": _("Model removed"),
+    "model.default": _("Default model changed"),
+    "permission.rules": _("Permission rules changed"),
+}
