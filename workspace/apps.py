@@ -34,6 +34,7 @@ def lift_protection(*, using: str, plan: list[Any], **kwargs: Any) -> None:
 
 
 def protect_transcripts(*, using: str, **kwargs: Any) -> None:
-    from workspace import triggers
+    from workspace import search, triggers
 
     triggers.install(connections[using])
+    search.install(connections[using])

@@ -416,6 +416,18 @@ class Blob(models.Model):
         return f"Blob {self.sha256[:12]} ({self.size} bytes)"
 
 
+class MessageText(models.Model):
+    """What a message says, for the search; made from its entry and shredded with it."""
+
+    entry = models.OneToOneField(
+        Entry, primary_key=True, on_delete=models.PROTECT, related_name="searched"
+    )
+    text = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return f"Text of entry {self.pk}"
+
+
 class Change(models.Model):
     """Who changed what, when, from what to what: the audit log. Never rewritten."""
 

@@ -12,6 +12,7 @@ app_name = "workspace"
 urlpatterns: list[URLPattern] = [
     *people_urls.urlpatterns,
     path("w/<slug:slug>/", views.conversations, name="conversations"),
+    path("w/<slug:slug>/search/", views.search_page, name="search"),
     path("w/<slug:slug>/palette", views.palette, name="palette"),
     path(CHAT, views.conversation, name="conversation"),
     path(CHAT + "entries", views.entries, name="entries"),

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connection, models, transaction
 from django.utils import timezone
 
-from workspace import blobs, triggers
+from workspace import blobs, search, triggers
 from workspace.errors import BadInput
 from workspace.models import Blob, Conversation, Entry, EntryBody, User
 from workspace.transcript import NAMED_BLOB, Draft, append
@@ -69,6 +69,7 @@ def _shred(conversation: Conversation, seqs: list[int]) -> set[str]:
     # Not through the model's own manager, which refuses every update.
     bodies: models.QuerySet[EntryBody] = models.QuerySet(EntryBody)
     bodies.filter(pk__in=[pk for pk, _ in texts]).update(text=None, nonce=None)
+    search.forget(pk for pk, _ in texts)
     return {name for _, text in texts for name in NAMED_BLOB.findall(text)}
 
 

@@ -1,4 +1,5 @@
-"""The triggers that keep transcripts append-only: the only database-specific SQL here.
+"""The triggers that keep transcripts append-only, with `search.py` the only SQL of one
+database alone.
 
 Entries, bodies and head signatures refuse UPDATE and DELETE (and TRUNCATE). One change
 is let through: a body set to NULL once a `redaction` entry of its conversation names

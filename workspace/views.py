@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any, cast
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
@@ -13,11 +14,13 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from workspace import blobs, listing, texts, thread, transcript
+from workspace import blobs, listing, search, texts, thread, transcript
 from workspace.access import can, conversation_for, membership, workspace_for
 from workspace.actions import conversations as actions
 from workspace.errors import BadInput, NotVisible
 from workspace.models import ApprovalLevel, Conversation, Turn, User, Workspace
+
+HITS_ON_A_PAGE = 50
 
 
 def person(request: HttpRequest) -> User:
@@ -43,6 +46,7 @@ def asked_list(request: HttpRequest, workspace: Workspace) -> dict[str, Any]:
         "workspace": workspace,
         "listed": listing.listed(workspace, person(request), words=words, only=only),
         "words": words,
+        "hits": search.search(workspace, person(request), words) if words else [],
         "only": only,
         "filters": texts.filters(),
     }
@@ -58,6 +62,27 @@ def conversations(request: HttpRequest, slug: str) -> HttpResponse:
         return render(request, "workspace/_conversation_list.html", context)
     context["may_post"] = can(request.user, workspace, "post")
     return render(request, "workspace/conversations.html", context)
+
+
+@login_required
+@require_GET
+def search_page(request: HttpRequest, slug: str) -> HttpResponse:
+    """Every message of the workspace with these words, newest first."""
+    workspace = workspace_for(request.user, slug)
+    words = request.GET.get("q", "").replace("\0", "").strip()[:200]
+    before = number(request, "before", 0) or None
+    found = search.search(
+        workspace, person(request), words, before=before, limit=HITS_ON_A_PAGE + 1
+    )
+    shown = found[:HITS_ON_A_PAGE]
+    more = {"q": words, "before": shown[-1].entry.pk} if shown else {}
+    context = {
+        "workspace": workspace,
+        "words": words,
+        "hits": shown,
+        "older": urlencode(more) if len(found) > HITS_ON_A_PAGE else "",
+    }
+    return render(request, "workspace/search.html", context)
 
 
 @login_required

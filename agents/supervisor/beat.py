@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from agents.models import Lease
 from agents.sweeper import sweep
+from workspace.search import index_messages
 from workspace.verification import sign_heads
 
 logger = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ def chores() -> list[Chore]:
     return [
         Chore("sweep", settings.SWEEP_SECONDS, sweep),
         Chore("sign heads", 3600, sign_heads),
+        Chore("index messages", 60, index_messages),
     ]
 
 

@@ -99,6 +99,7 @@ ROWS = {
     "workspace:transfer": post("owner", DONE, data={"member": "seat"}),
     "workspace:delete": post("owner", frozenset({400})),
     "workspace:members": page(),
+    "workspace:search": page(),
     "workspace:audit": page("admin"),
     "workspace:audit_download": page("admin"),
     "workspace:role": post("admin", DONE, things=SEAT, data={"role": "=viewer"}),
