@@ -16,20 +16,19 @@ The `summary` entry says what it stands for, so every worker sends the same:
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from agents.context import pruning
+from agents.context.budget import Counts, Limits
+from agents.context.folding import Folded, fold, is_record
+from agents.context.kept_skills import kept_skills
 from agents.context.pruning import Count, Find, Step, estimate, seq_of
 from agents.context.summary import ASKING_TOKENS, FRAME_TOKENS, asking, mechanical
-from agents.context.view import Item, Round, rounds_of, standing
+from agents.context.view import Item, rounds_of
 from agents.providers.base import Message
 from agents.tools.registry import resolve
-
-#: Of the cap: where compaction begins, the room left before the reserve, the least gain.
-_BEGIN, _SLACK, _GAIN = 0.70, 0.05, 0.25
 
 #: Rounds between two summaries, at least.
 APART = 5
@@ -37,153 +36,10 @@ APART = 5
 #: Of the cap: what the newest rounds may fill after a compaction, tried in this order.
 _TAILS = (0.15, 0.05, 0.0)
 
-#: Characters up to which a skill's body survives whatever its age.
-SMALL_SKILL = 5_000
-
 #: Notices that hold instructions: never summarised.
 PINNED = frozenset(("rules", "skill"))
 
 Strategy = Literal["summarise", "prune", "images", "stop", "refuse"]
-
-
-class Segment(Protocol):
-    """What an assembled request says of each of its parts."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def id(self) -> str: ...
-    @property
-    def tokens(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Tokens: the window, what is kept free for the answer, where compaction begins."""
-
-    cap: int
-    reserved: int
-    compact_at: int
-
-    @classmethod
-    def of(cls, cap: int, reserved: int, compact_at: int | None = None) -> Limits:
-        """`compact_at` is the absolute override of `context.compactAt`."""
-        least = min(_BEGIN * cap, cap - reserved - _SLACK * cap)
-        return cls(cap, reserved, compact_at if compact_at else int(least))
-
-    @property
-    def gain(self) -> int:
-        """Tokens that a compaction must take away."""
-        return int(_GAIN * self.cap)
-
-    @property
-    def summary(self) -> int:
-        """Tokens that a summary may have."""
-        return max(300, min(8_000, self.cap // 32))
-
-    def fits(self, used: int) -> bool:
-        return used + self.reserved <= self.cap
-
-    def overflowed(self, used: int) -> Limits:
-        """The limits that a service has which refused `used` tokens as too many."""
-        cap = max(1, min(self.cap, used))
-        reserved = max(1, min(self.reserved, cap // 4))
-        return Limits(cap, reserved, min(self.compact_at, cap))
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Tokens of a request: its fixed parts by kind, and each entry's by seq."""
-
-    fixed: Mapping[str, int]
-    entries: Mapping[int, int]
-    images: Mapping[int, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, segments: Iterable[Segment], factor: float = 1.0) -> Counts:
-        """From an assembled request; `factor` is the model's calibration."""
-        fixed: dict[str, int] = {}
-        entries: dict[int, int] = {}
-        for one in segments:
-            kind, _, rest = one.id.partition(":")
-            seq = rest.partition(":")[0]
-            tokens = round(one.tokens * factor)
-            if kind == "entry" and seq.isdecimal():
-                entries[int(seq)] = entries.get(int(seq), 0) + tokens
-            else:
-                fixed[one.kind] = fixed.get(one.kind, 0) + tokens
-        return cls(fixed, entries)
-
-    @property
-    def prefix(self) -> int:
-        return sum(self.fixed.values())
-
-    @property
-    def total(self) -> int:
-        return self.prefix + sum(self.entries.values())
-
-    def of_rows(self, rows: Iterable[Item]) -> int:
-        return sum(self.entries.get(row.seq, 0) for row in rows)
-
-    @property
-    def largest(self) -> tuple[str, int]:
-        """The row that fills most, in words for people, and its tokens."""
-        names = {
-            "tools": "Tool definitions",
-            "system": "System prompt",
-            "startup": "Startup context and rules",
-            "envelope": "Request format",
-        }
-        rows = {names.get(kind, kind): size for kind, size in self.fixed.items()}
-        rows["Messages"] = sum(self.entries.values())
-        name = max(rows, key=lambda row: rows[row])
-        return name, rows[name]
-
-
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """What is sent of a transcript: a summary, if there is one, and these entries."""
-
-    summary: Item | None
-    rows: list[Item]
-
-
-def fold(items: Iterable[Item]) -> Folded:
-    """Leave out what the newest standing summary stands for."""
-    rows = standing(items)
-    summary = next((row for row in reversed(rows) if row.kind == "summary"), None)
-    if summary is None:
-        return Folded(None, rows)
-    covered, kept = summary.body["covers"][1], set(summary.body.get("kept", ()))
-    by_seq = {row.seq: row for row in rows}
-    shown = {
-        int(seq): by_seq[of]
-        for seq, of in summary.body.get("restored", {}).items()
-        if of in by_seq
-    }
-    left = [
-        _restored(row, shown.get(row.seq))
-        for row in rows
-        if row.kind != "summary"
-        and (row.seq > covered or row.seq in kept or _is_record(row))
-    ]
-    return Folded(summary, left)
-
-
-def _is_record(row: Item) -> bool:
-    """Entries that are not messages: they say how the request is made."""
-    return row.kind in ("startup", "surface") or (
-        row.kind == "notice" and row.body.get("type") == "prune"
-    )
-
-
-def _restored(row: Item, original: Item | None) -> Item:
-    """A result that pointed to a covered one shows what that one showed."""
-    if original is None:
-        return row
-    meta = {key: one for key, one in row.body["meta"].items() if key != "guard"}
-    body = {**row.body, "output": original.body.get("output", ""), "meta": meta}
-    return Item(row.seq, row.kind, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,7 +292,7 @@ class _Desk:
     def _first(self, old: Sequence[Item]) -> int:
         if self.summary:
             return int(self.summary.body["covers"][0])
-        return next(row.seq for row in old if not _is_record(row))
+        return next(row.seq for row in old if not is_record(row))
 
     def _kept(self, old: Sequence[Item]) -> list[Item]:
         """Covered entries that are still sent: the last request, rules in force."""
@@ -469,17 +325,7 @@ class _Desk:
     def _skills(self, old: Sequence[Item]) -> tuple[tuple[str, str], ...]:
         """Loaded skills that would be lost: bodies, or where to get them again."""
         known = self.summary.body.get("skills", ()) if self.summary else ()
-        skills = {one["name"]: one["text"] for one in known}
-        for name, row in _skill_views(rounds_of(old)):
-            body = row.body.get("output", "")
-            recent = row.seq >= self._recent_from
-            if not recent and len(body) >= SMALL_SKILL:
-                body = (
-                    "[SKILL_PRUNED: content lost in compaction; reload with "
-                    f'skill_view(name="{name}")]'
-                )
-            skills[name] = body
-        return tuple(sorted(skills.items()))
+        return kept_skills(rounds_of(old), known, self._recent_from)
 
     @property
     def _recent_from(self) -> int:
@@ -507,25 +353,3 @@ class _Desk:
         step = Step("squeeze", left[-1], images=tuple(left), saved_tokens=saved)
         used = self.counts.total
         return Plan("images", used, used - saved, step=step)
-
-
-def _skill_views(rounds: Sequence[Round]) -> list[tuple[str, Item]]:
-    """Skills that were shown, with the result that shows each."""
-    found = []
-    for one in rounds:
-        for call in one.answer.body.get("tool_calls", ()):
-            row = one.results.get(call["call_id"])
-            guarded = row and (row.body.get("meta") or {}).get("guard", {}).get("of")
-            if call["name"] == "skill_view" and row and row.body.get("ok"):
-                name = _skill_name(call["arguments"])
-                if name and not guarded:
-                    found.append((name, row))
-    return found
-
-
-def _skill_name(arguments: str) -> str:
-    try:
-        values = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return ""
-    return str(values.get("name", "")) if isinstance(values, dict) else ""

@@ -17,7 +17,7 @@ from django.utils import timezone
 from agents.context import pruning
 from agents.context.assemble import Assembled, assemble
 from agents.context.cadence import Prices
-from agents.context.compaction import fold
+from agents.context.folding import fold
 from agents.context.view import Item
 from agents.endpoints import Choice
 from agents.models import ModelCall

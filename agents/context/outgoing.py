@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agents.context import pruning
-from agents.context.compaction import fold
+from agents.context.folding import fold
 from agents.context.summary import message_of
 from agents.context.view import Item, view
 from agents.providers.base import Message

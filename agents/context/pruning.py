@@ -196,7 +196,7 @@ def decide(
 ) -> Step | None:
     """The step to record before the next request, or None.
 
-    `rows` are the entries that are sent (see `compaction.fold`). `cold` says that the
+    `rows` are the entries that are sent (see `folding.fold`). `cold` says that the
     cache holds nothing of the conversation: its lifetime passed, or the model, the mode
     or a summary changed the prefix.
     """

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agents.context import outgoing, pruning
+from agents.context.budget import Counts, Limits
 from agents.context.cadence import Prices
-from agents.context.compaction import Counts, Limits, Plan, fold, plan
+from agents.context.compaction import Plan, plan
+from agents.context.folding import fold
 from agents.context.pruning import Settings, estimate, seq_of
 from agents.context.view import Item, result_text
 from agents.guard import History, Remark, Verdict, digest_of

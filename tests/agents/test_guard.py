@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.context.budget import Limits
 from agents.context.cadence import Prices
-from agents.context.compaction import Limits
 from agents.context.pruning import Settings
 from agents.guard import BLOCKED
 from agents.providers.base import Message

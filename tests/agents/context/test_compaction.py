@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.context.compaction import APART, Counts, Limits, Plan, fold, plan
+from agents.context.budget import Counts, Limits
+from agents.context.compaction import APART, Plan, plan
+from agents.context.folding import fold
 from agents.context.pruning import Settings, estimate
 from agents.context.summary import mechanical
 from agents.context.view import Item

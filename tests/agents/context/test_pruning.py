@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents.context import outgoing, pruning
 from agents.context.cadence import Prices
-from agents.context.compaction import fold
+from agents.context.folding import fold
 from agents.context.pruning import Settings
 from agents.context.view import result_text
 from tests.agents.acting import Acting, find, whole_texts

@@ -1,0 +1,106 @@
+"""Tokens of a window and of a request: where compaction begins, and what fills most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agents.context.view import Item
+
+#: Of the cap: where compaction begins, the room left before the reserve, the least gain.
+_BEGIN, _SLACK, _GAIN = 0.70, 0.05, 0.25
+
+
+class Segment(Protocol):
+    """What an assembled request says of each of its parts."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def tokens(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Tokens: the window, what is kept free for the answer, where compaction begins."""
+
+    cap: int
+    reserved: int
+    compact_at: int
+
+    @classmethod
+    def of(cls, cap: int, reserved: int, compact_at: int | None = None) -> Limits:
+        """`compact_at` is the absolute override of `context.compactAt`."""
+        least = min(_BEGIN * cap, cap - reserved - _SLACK * cap)
+        return cls(cap, reserved, compact_at if compact_at else int(least))
+
+    @property
+    def gain(self) -> int:
+        """Tokens that a compaction must take away."""
+        return int(_GAIN * self.cap)
+
+    @property
+    def summary(self) -> int:
+        """Tokens that a summary may have."""
+        return max(300, min(8_000, self.cap // 32))
+
+    def fits(self, used: int) -> bool:
+        return used + self.reserved <= self.cap
+
+    def overflowed(self, used: int) -> Limits:
+        """The limits that a service has which refused `used` tokens as too many."""
+        cap = max(1, min(self.cap, used))
+        reserved = max(1, min(self.reserved, cap // 4))
+        return Limits(cap, reserved, min(self.compact_at, cap))
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Tokens of a request: its fixed parts by kind, and each entry's by seq."""
+
+    fixed: Mapping[str, int]
+    entries: Mapping[int, int]
+    images: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, segments: Iterable[Segment], factor: float = 1.0) -> Counts:
+        """From an assembled request; `factor` is the model's calibration."""
+        fixed: dict[str, int] = {}
+        entries: dict[int, int] = {}
+        for one in segments:
+            kind, _, rest = one.id.partition(":")
+            seq = rest.partition(":")[0]
+            tokens = round(one.tokens * factor)
+            if kind == "entry" and seq.isdecimal():
+                entries[int(seq)] = entries.get(int(seq), 0) + tokens
+            else:
+                fixed[one.kind] = fixed.get(one.kind, 0) + tokens
+        return cls(fixed, entries)
+
+    @property
+    def prefix(self) -> int:
+        return sum(self.fixed.values())
+
+    @property
+    def total(self) -> int:
+        return self.prefix + sum(self.entries.values())
+
+    def of_rows(self, rows: Iterable[Item]) -> int:
+        return sum(self.entries.get(row.seq, 0) for row in rows)
+
+    @property
+    def largest(self) -> tuple[str, int]:
+        """The row that fills most, in words for people, and its tokens."""
+        names = {
+            "tools": "Tool definitions",
+            "system": "System prompt",
+            "startup": "Startup context and rules",
+            "envelope": "Request format",
+        }
+        rows = {names.get(kind, kind): size for kind, size in self.fixed.items()}
+        rows["Messages"] = sum(self.entries.values())
+        name = max(rows, key=lambda row: rows[row])
+        return name, rows[name]
