@@ -18,7 +18,8 @@ from agents.context.compaction import Plan, plan
 from agents.context.folding import fold
 from agents.context.pruning import Settings, estimate, seq_of
 from agents.context.view import Item, result_text
-from agents.guard import History, Remark, Verdict, digest_of
+from agents.guard import History, Remark, Verdict
+from agents.past_calls import digest_of
 from agents.providers.base import Message
 from agents.tools.base import Failure, Tool, ToolResult
 from agents.tools.peek import FileNow

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agents.context.budget import Limits
 from agents.context.cadence import Prices
 from agents.context.pruning import Settings
-from agents.guard import BLOCKED
+from agents.past_calls import BLOCKED
 from agents.providers.base import Message
 from tests.agents.acting import Acting, text_of
 
