@@ -300,6 +300,24 @@ class OutputsPruned(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ContextCompacted(Event):
+    """A summary stands for the older entries; `before` and `after` are estimates."""
+
+    kind: ClassVar[str] = "context.compacted"
+    before: int
+    after: int
+    source: str
+    entries: int
+
+    @property
+    def text(self) -> str:
+        return (
+            f"[context] compacted {self.entries} entries ({self.source} summary): "
+            f"{self.before} -> {self.after} tokens"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class WaitOpened(Event):
     """The run needs somebody or something before it can go on."""
 

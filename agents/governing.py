@@ -1,4 +1,4 @@
-"""Before each request: old outputs are pruned, and what happened is stored."""
+"""Before each request: what is old is pruned or summed up, and that is stored."""
 
 from __future__ import annotations
 
@@ -9,24 +9,45 @@ from django.db import transaction
 
 from agents import events
 from agents.context.assemble import Assembled
+from agents.context.budget import Counts
 from agents.context.governance import Maker, governed
 from agents.endpoints import Choice
+from agents.errors import ContextOverflow
 from agents.reach import read_on
 from agents.runs import Hold
+from agents.summarising import write_summary
 from workspace.events import Event, emit
 from workspace.models import Entry
 from workspace.transcript import Draft
 
 
-def next_request(hold: Hold, choice: Choice) -> Assembled:
-    """The run's next request; every step that it takes is stored before it is made."""
+def next_request(
+    hold: Hold, choice: Choice, refused: ContextOverflow | None = None
+) -> Assembled:
+    """The run's next request; every step that it takes is stored before it is made.
+
+    `refused`: the service found the last one too large. Raises ContextOverflow with
+    what fills the window when there is no way to make it smaller.
+    """
     run = hold.run
     maker = Maker.of(run.conversation, choice, run.agent.effort)
 
     def record(kind: str, body: dict[str, Any]) -> None:
         append_step(hold, Entry.Kind(kind), body)
 
-    return governed(read_on(hold), maker, record)
+    def ask(assembled: Assembled) -> str:
+        return write_summary(hold, choice, assembled)
+
+    try:
+        return governed(read_on(hold), maker, record, ask, overflow=refused is not None)
+    except ContextOverflow as error:
+        said = f"{refused.message} {error.message}" if refused else error.message
+        raise ContextOverflow(said) from refused
+
+
+def too_large(request: Assembled, error: ContextOverflow) -> ContextOverflow:
+    """The refusal of a request that was made smaller already, with what fills it."""
+    return ContextOverflow(f"{error.message} {Counts.of(request.segments).advice}")
 
 
 def append_step(hold: Hold, kind: Entry.Kind, body: dict[str, Any]) -> None:
@@ -38,6 +59,14 @@ def append_step(hold: Hold, kind: Entry.Kind, body: dict[str, Any]) -> None:
 
 
 def _event(hold: Hold, body: Mapping[str, Any]) -> Event:
+    if body["type"] == "summary":
+        return events.ContextCompacted(
+            **hold.ids,
+            before=body["before"],
+            after=body["after"],
+            source=body["source"],
+            entries=body["folded"],
+        )
     return events.OutputsPruned(
         **hold.ids,
         cause=body["cause"],

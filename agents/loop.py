@@ -9,8 +9,8 @@ from __future__ import annotations
 from agents import events, runs
 from agents.calls import answer_calls
 from agents.endpoints import Choice
-from agents.errors import LimitReached, ProviderUnavailable, RunWaiting
-from agents.governing import next_request
+from agents.errors import ContextOverflow, LimitReached, ProviderUnavailable, RunWaiting
+from agents.governing import next_request, too_large
 from agents.models import ModelCall, ToolCall
 from agents.receive import receive
 from agents.runs import Hold
@@ -58,14 +58,27 @@ def play_round(hold: Hold, choice: Choice, standing: Standing) -> None:
     except LimitReached as limit:
         ask_for_report(hold, limit)
         reporting = True
-    assembled = next_request(hold, choice)
     try:
-        receive(hold, choice, assembled, final=reporting)
+        ask(hold, choice, final=reporting)
     except ProviderUnavailable as error:
         if error.retry_after is None or rests(hold) >= MAX_RESTS:
             raise
         runs.open_retry(hold, error.retry_after, error.message)
         raise RunWaiting from error
+
+
+def ask(hold: Hold, choice: Choice, *, final: bool) -> None:
+    """Send the next request; once more, made smaller, if the service cannot take it."""
+    request = next_request(hold, choice)
+    try:
+        receive(hold, choice, request, final=final)
+        return
+    except ContextOverflow as error:
+        request = next_request(hold, choice, error)
+    try:
+        receive(hold, choice, request, final=final)
+    except ContextOverflow as error:
+        raise too_large(request, error) from error
 
 
 def rests(hold: Hold) -> int:

@@ -91,28 +91,36 @@ def open_call(hold: Hold, choice: Choice, assembled: Assembled) -> ModelCall:
     with transaction.atomic():
         changes = _next_round(run)
         hold.guard(model_name=choice.language_model.name, **changes)
-        call = ModelCall.objects.create(
-            run=run,
-            round=run.round,
-            endpoint_name=choice.endpoint.name,
-            model_name=choice.language_model.name,
-            mode=run.conversation.mode,
-            effort=run.agent.effort,
-            estimated_tokens=assembled.tokens,
-            segments=[
-                [one.kind, one.id, one.digest, one.tokens] for one in assembled.segments
-            ],
+        emit(events.RoundStarted(**hold.ids, round=run.round))
+        return write_down(hold, choice, assembled, run.round)
+
+
+def write_down(
+    hold: Hold, choice: Choice, assembled: Assembled, round_number: int
+) -> ModelCall:
+    """The row of a request that is about to be sent. Inside a transaction."""
+    run = hold.run
+    call = ModelCall.objects.create(
+        run=run,
+        round=round_number,
+        endpoint_name=choice.endpoint.name,
+        model_name=choice.language_model.name,
+        mode=run.conversation.mode,
+        effort=run.agent.effort,
+        estimated_tokens=assembled.tokens,
+        segments=[
+            [one.kind, one.id, one.digest, one.tokens] for one in assembled.segments
+        ],
+    )
+    emit(
+        events.RequestAssembled(
+            **hold.ids,
+            round=round_number,
+            tokens=assembled.tokens,
+            digest=assembled.digest,
+            size=len(assembled.body),
         )
-        emit(
-            events.RoundStarted(**hold.ids, round=run.round),
-            events.RequestAssembled(
-                **hold.ids,
-                round=run.round,
-                tokens=assembled.tokens,
-                digest=assembled.digest,
-                size=len(assembled.body),
-            ),
-        )
+    )
     return call
 
 
@@ -139,24 +147,24 @@ def receive(
     stream = Stream(hold, call)
     hold.expect(LONGEST_CALL)
     try:
-        completion = _listen(hold, choice, assembled, stream)
+        completion = listen(hold, choice, assembled, stream)
         completion = replace(
             completion, tool_calls=() if final else storable(completion.tool_calls)
         )
         _require_something(completion, choice)
     except RunStopped as stop:
-        _settle_stopped(stream, assembled, keep=not isinstance(stop, RunReleased))
+        settle_stopped(stream, assembled, keep=not isinstance(stop, RunReleased))
         raise
     except ProviderError as error:
         stream.restart()
-        _settle_failed(stream, error)
+        settle_failed(stream, error)
         raise
     calls = _store(stream, choice, assembled, completion)
     stream.close()
     return calls
 
 
-def _listen(
+def listen(
     hold: Hold, choice: Choice, assembled: Assembled, stream: Stream
 ) -> Completion:
     items = stream_with_retries(
@@ -231,11 +239,11 @@ def _store(
     draft = Draft(kind=Entry.Kind.ASSISTANT, body=body, turn=run.turn)
     sealed = transcript.seal(run.conversation_id, draft)
     with transaction.atomic():
-        [entry] = hold.append(*sealed, **_totals(stream, completion.usage, cost))
+        [entry] = hold.append(*sealed, **totals(stream, completion.usage, cost))
         calls = _open_tool_calls(stream, entry, completion.tool_calls)
-        _settle(stream, ModelCall.State.COMPLETED, completion, cost)
+        settle(stream, ModelCall.State.COMPLETED, completion, cost)
         emit(
-            _called_event(stream, completion.usage, completion.stop_reason),
+            called_event(stream, completion.usage, completion.stop_reason),
             events.MessageCompleted(
                 **hold.ids,
                 seq=entry.seq,
@@ -282,7 +290,7 @@ def _answer_body(
     }
 
 
-def _totals(stream: Stream, usage: Usage, cost: Decimal | None) -> dict[str, Any]:
+def totals(stream: Stream, usage: Usage, cost: Decimal | None) -> dict[str, Any]:
     """The run's sums after this call."""
     run = stream.hold.run
     run.tokens_in += usage.total_input
@@ -316,7 +324,7 @@ def _open_tool_calls(
     )
 
 
-def _settle(
+def settle(
     stream: Stream,
     state: ModelCall.State,
     completion: Completion | None = None,
@@ -335,7 +343,7 @@ def _settle(
     call.save()
 
 
-def _settle_stopped(stream: Stream, assembled: Assembled, *, keep: bool) -> None:
+def settle_stopped(stream: Stream, assembled: Assembled, *, keep: bool) -> None:
     """Keep the text so far as a stopped message, or show that it is superseded."""
     hold, text = stream.hold, stream.text("text")
     if not keep:
@@ -347,19 +355,19 @@ def _settle_stopped(stream: Stream, assembled: Assembled, *, keep: bool) -> None
             hold.append(Draft(kind=Entry.Kind.ASSISTANT, body=body, turn=hold.run.turn))
         else:
             hold.guard()
-        _settle(stream, ModelCall.State.STOPPED)
-        emit(_called_event(stream, Usage(), "stopped"))
+        settle(stream, ModelCall.State.STOPPED)
+        emit(called_event(stream, Usage(), "stopped"))
     stream.close()
 
 
 @transaction.atomic
-def _settle_failed(stream: Stream, error: ProviderError) -> None:
+def settle_failed(stream: Stream, error: ProviderError) -> None:
     stream.hold.guard()
-    _settle(stream, ModelCall.State.FAILED, error=error.message)
-    emit(_called_event(stream, Usage(), "other", error.message))
+    settle(stream, ModelCall.State.FAILED, error=error.message)
+    emit(called_event(stream, Usage(), "other", error.message))
 
 
-def _called_event(
+def called_event(
     stream: Stream, usage: Usage, stop_reason: str, error: str = ""
 ) -> events.ModelCalled:
     return events.ModelCalled(

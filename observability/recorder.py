@@ -99,6 +99,6 @@ def last_place(run_id: UUID) -> tuple[int, int]:
 
 
 def _round(row: Record, current: int) -> int:
-    """Most events happen in the round that was last named."""
+    """Most events happen in the round that was last named; 0 names none."""
     named = row.data.get("round")
-    return named if isinstance(named, int) and named >= 0 else current
+    return named if isinstance(named, int) and named > 0 else current

@@ -54,9 +54,20 @@ def assemble(
     language_model: LanguageModel,
     effort: str = "",
     metadata: dict[str, str] | None = None,
+    messages: Sequence[Message] | None = None,
 ) -> Assembled:
-    """The request that follows from a transcript. Pure: equal items, equal bytes."""
-    prompt = build_prompt(items, language_model, effort, metadata or {})
+    """The request that follows from a transcript. Pure: equal items, equal bytes.
+
+    `messages` stand for those of the transcript: for a request beside the conversation
+    that shares its beginning.
+    """
+    prompt = build_prompt(
+        items,
+        language_model,
+        effort,
+        metadata or {},
+        outgoing.messages(items) if messages is None else messages,
+    )
     request = provider.encode(prompt)
     return Assembled(
         request,
@@ -71,6 +82,7 @@ def build_prompt(
     language_model: LanguageModel,
     effort: str,
     metadata: dict[str, str],
+    messages: Sequence[Message],
 ) -> Prompt:
     """What the model shall see, in no API's terms."""
     surface = _latest(items, "surface")
@@ -78,10 +90,7 @@ def build_prompt(
         model_name=language_model.name,
         tools=startup.declared_tools(surface),
         system=startup.declared_system(surface),
-        messages=(
-            _startup_message(_latest(items, "startup")),
-            *outgoing.messages(items),
-        ),
+        messages=(_startup_message(_latest(items, "startup")), *messages),
         max_output_tokens=reserved_tokens(language_model),
         effort=effort,
         metadata=metadata,

@@ -6,10 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agents.context.report import category_of
 from agents.context.view import Item
 
 #: Of the cap: where compaction begins, the room left before the reserve, the least gain.
 _BEGIN, _SLACK, _GAIN = 0.70, 0.05, 0.25
+
+#: The categories of a report as sentences name them.
+_NAMES = {
+    "systemPrompt": "System prompt",
+    "builtinTools": "Tool definitions",
+    "mcpTools": "MCP Tools",
+    "rules": "Rules",
+    "skills": "Skills",
+    "startupContext": "Startup context",
+    "messages": "Messages",
+}
 
 
 class Segment(Protocol):
@@ -59,7 +71,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Tokens of a request: its fixed parts by kind, and each entry's by seq."""
+    """Tokens of a request: its fixed parts by category, and each entry's by seq."""
 
     fixed: Mapping[str, int]
     entries: Mapping[int, int]
@@ -77,7 +89,8 @@ class Counts:
             if kind == "entry" and seq.isdecimal():
                 entries[int(seq)] = entries.get(int(seq), 0) + tokens
             else:
-                fixed[one.kind] = fixed.get(one.kind, 0) + tokens
+                row = category_of(one.kind, one.id)
+                fixed[row] = fixed.get(row, 0) + tokens
         return cls(fixed, entries)
 
     @property
@@ -94,13 +107,16 @@ class Counts:
     @property
     def largest(self) -> tuple[str, int]:
         """The row that fills most, in words for people, and its tokens."""
-        names = {
-            "tools": "Tool definitions",
-            "system": "System prompt",
-            "startup": "Startup context and rules",
-            "envelope": "Request format",
-        }
-        rows = {names.get(kind, kind): size for kind, size in self.fixed.items()}
+        rows = {_NAMES.get(key, key): size for key, size in self.fixed.items()}
         rows["Messages"] = sum(self.entries.values())
         name = max(rows, key=lambda row: rows[row])
         return name, rows[name]
+
+    @property
+    def advice(self) -> str:
+        """What a person can do about a request that is too large."""
+        name, size = self.largest
+        return (
+            f"Most is taken by {name} ({size:,} tokens). Shorten that, choose a model "
+            "with a larger window, or start a new conversation."
+        )

@@ -25,6 +25,7 @@ from agents.context.budget import Counts, Limits
 from agents.context.folding import Folded, fold, is_record
 from agents.context.kept_skills import kept_skills
 from agents.context.pruning import Count, Find, Step, estimate, seq_of
+from agents.context.squeezing import squeeze
 from agents.context.summary import ASKING_TOKENS, FRAME_TOKENS, asking, mechanical
 from agents.context.view import Item, rounds_of
 from agents.providers.base import Message
@@ -151,7 +152,8 @@ def plan(
     if chosen is not None:
         return chosen
     if over:
-        return Plan("stop", used, used, sentence=_stop_sentence(counts, limits))
+        sentence = _stop_sentence(counts, limits, overflow=overflow)
+        return Plan("stop", used, used, sentence=sentence)
     if asked:
         return Plan("refuse", used, used, sentence=desk.refusal())
     return None
@@ -182,13 +184,13 @@ def _choose(
     return max(deep, key=lambda way: way.gain, default=None)
 
 
-def _stop_sentence(counts: Counts, limits: Limits) -> str:
-    name, size = counts.largest
+def _stop_sentence(counts: Counts, limits: Limits, *, overflow: bool) -> str:
+    """Why there is no way on; after a refusal it follows the service's own words."""
+    if overflow:
+        return f"Compacting the conversation cannot make it fit. {counts.advice}"
     return (
         f"The conversation no longer fits the model's window of {limits.cap:,} tokens, "
-        f"and compacting it cannot reclaim enough. Most is taken by {name} "
-        f"({size:,} tokens). Shorten that, choose a model with a larger window, or "
-        "start a new conversation."
+        f"and compacting it cannot reclaim enough. {counts.advice}"
     )
 
 
@@ -339,7 +341,7 @@ class _Desk:
         need = used + self.limits.reserved - self.limits.cap if over else 0
         if overflow:
             need = max(need, self.limits.gain)
-        step = pruning.squeeze(self.rows, need=need, find=self.find, count=self.count)
+        step = squeeze(self.rows, need=need, find=self.find, count=self.count)
         if step is None:
             return None
         return Plan("prune", used, used - step.saved_tokens, step=step)

@@ -14,20 +14,28 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from agents.context import pruning
-from agents.context.assemble import Assembled, assemble
+from agents.context import outgoing, pruning, tokens
+from agents.context.assemble import Assembled, assemble, reserved_tokens
+from agents.context.budget import Counts, Limits
 from agents.context.cadence import Prices
+from agents.context.compaction import Plan, plan
 from agents.context.folding import fold
 from agents.context.view import Item
 from agents.endpoints import Choice
+from agents.errors import ContextOverflow
 from agents.models import ModelCall
 from workspace.models import Conversation
 
 #: How long a service's prompt cache is taken to last after a request.
 CACHE_LASTS = timedelta(minutes=10)
 
+#: Steps of compaction before one request, at most.
+MOST_STEPS = 4
+
 #: Appends an entry of this kind and body to the items at hand.
 Record = Callable[[Literal["notice", "summary"], dict[str, Any]], None]
+#: Sends the request for a summary; returns its text, "" if there is none.
+Ask = Callable[[Assembled], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,30 @@ class Maker:
             effort=self.effort,
         )
 
+    def asking(self, items: Sequence[Item], plan: Plan) -> Assembled:
+        """The request for a summary: it begins as the last one did."""
+        return assemble(
+            items,
+            provider=self.choice.provider,
+            language_model=self.choice.language_model,
+            effort=self.effort,
+            messages=plan.asking(outgoing.messages(items)),
+        )
+
+    def plan(
+        self, items: Sequence[Item], assembled: Assembled, *, overflow: bool
+    ) -> Plan | None:
+        """What must happen before this request can be sent; None when it can."""
+        model = self.choice.language_model
+        limits = Limits.of(
+            model.window, reserved_tokens(model), self.governance.compact_at
+        )
+        counts = Counts.of(assembled.segments)
+        return plan(items, counts, limits, overflow=overflow, count=self.count)
+
+    def count(self, text: str) -> int:
+        return tokens.count(text, self.choice.language_model.encoding)
+
     def pruning_step(self, items: Sequence[Item]) -> pruning.Step | None:
         """The stubs to record now. One query, once rounds are old enough for them."""
         rows, set_to = fold(items).rows, self.governance
@@ -93,34 +125,70 @@ class Maker:
 
     def is_cold(self, items: Sequence[Item]) -> bool:
         """Whether the service holds nothing of this conversation in its cache."""
-        spoken = (row.kind for row in reversed(items))
-        if next((kind for kind in spoken if kind in ("assistant", "summary")), "") == (
-            "summary"
-        ):
+        kinds = (row.kind for row in reversed(items))
+        newest = next((one for one in kinds if one in ("assistant", "summary")), "")
+        if newest == "summary":
             return True
-        calls = ModelCall.objects.filter(
-            run__conversation=self.conversation_id, state=ModelCall.State.COMPLETED
-        )
-        last = calls.order_by("-id").first()
-        return last is None or (
-            (last.endpoint_name, last.model_name, last.mode)
-            != (
-                self.choice.endpoint.name,
-                self.choice.language_model.name,
-                self.mode,
+        last = (
+            ModelCall.objects.filter(
+                run__conversation=self.conversation_id, state=ModelCall.State.COMPLETED
             )
-            or timezone.now() - last.at > CACHE_LASTS
+            .order_by("-id")
+            .first()
         )
+        if last is None or timezone.now() - last.at > CACHE_LASTS:
+            return True
+        endpoint, model = self.choice.endpoint, self.choice.language_model
+        now = endpoint.name, model.name, self.mode
+        return now != (last.endpoint_name, last.model_name, last.mode)
 
 
-def governed(items: Sequence[Item], maker: Maker, record: Record) -> Assembled:
+def governed(
+    items: Sequence[Item],
+    maker: Maker,
+    record: Record,
+    ask: Ask | None = None,
+    *,
+    overflow: bool = False,
+) -> Assembled:
     """Record what must come before the next request; returns the request.
 
-    `record` appends to `items`.
+    `record` appends to `items`. `ask` gets a summary from the model; without it the
+    request for the summary is the next one. `overflow`: the service refused the request
+    as too large. Raises ContextOverflow when it cannot be made to fit, if it is to be
+    sent.
     """
     if step := maker.pruning_step(items):
         record("notice", step.body())
+    for _ in range(MOST_STEPS):
+        assembled = maker.assemble(items)
+        plan = maker.plan(items, assembled, overflow=overflow)
+        if plan is None:
+            return assembled
+        if plan.strategy in ("stop", "refuse"):
+            return _unfit(plan, assembled, is_sent=ask is not None)
+        if plan.by_model and ask is None:
+            return maker.asking(items, plan)
+        text = ask(maker.asking(items, plan)) if ask and plan.by_model else ""
+        _take(plan, items, text, maker, record)
+        overflow = False
     return maker.assemble(items)
+
+
+def _unfit(plan: Plan, assembled: Assembled, *, is_sent: bool) -> Assembled:
+    if is_sent:
+        raise ContextOverflow(plan.sentence)
+    return assembled
+
+
+def _take(
+    plan: Plan, items: Sequence[Item], text: str, maker: Maker, record: Record
+) -> None:
+    """Record one step of compaction."""
+    if plan.step:
+        record("notice", plan.step.body())
+    else:
+        record("summary", plan.body(fold(items), text, maker.count))
 
 
 def foreseen(items: Sequence[Item], maker: Maker) -> Assembled:

@@ -41,7 +41,10 @@ class Preview:
 
 
 def preview(conversation: Conversation, agent: Agent) -> Preview:
-    """Build the very request that the loop would send next, by the same functions."""
+    """Build the very request that the loop would send next, by the same functions.
+
+    When a summary must come first, that is the request for it.
+    """
     choice = choose(conversation, agent)
     model = choice.language_model
     maker = Maker.of(conversation, choice, agent.effort)
@@ -76,7 +79,7 @@ def report_of(
 def last_report(conversation: Conversation, model: LanguageModel) -> Report | None:
     """The account of the last answered call; None before the first. One query."""
     calls = ModelCall.objects.filter(
-        run__conversation=conversation, state=ModelCall.State.COMPLETED
+        run__conversation=conversation, state=ModelCall.State.COMPLETED, round__gt=0
     )
     call = calls.order_by("-id").first()
     if call is None:

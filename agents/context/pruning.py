@@ -86,6 +86,11 @@ class Step:
             return "Old tool outputs are sent whole again."
         if self.images and not self.stubs:
             return f"Images of {len(self.images)} older messages are no longer sent."
+        if self.arguments and not self.stubs:
+            return (
+                f"Large arguments of {len(self.arguments)} messages are sent as size "
+                f"and hash (about {self.saved_tokens:,} tokens less)."
+            )
         return (
             f"Outputs of {len(self.stubs)} older tool calls are sent as one line each "
             f"(about {self.saved_tokens:,} tokens less)."
@@ -207,7 +212,7 @@ def decide(
     target = len(rounds) - settings.keep
     if target <= 0:
         return None
-    work = _Work(rounds, target, done, find, count)
+    work = Work(rounds, target, done, find, count)
     boundary = sum(one.end <= done.upto_seq for one in rounds)
     cause = _cause(work, boundary, target, settings, prices, cold)
     if cause is None:
@@ -219,7 +224,7 @@ def decide(
 
 
 def _cause(
-    work: _Work,
+    work: Work,
     boundary: int,
     target: int,
     settings: Settings,
@@ -242,7 +247,7 @@ def _cause(
     return "batch" if target - boundary >= batch else None
 
 
-class _Work:
+class Work:
     """What can be replaced in each round, and by which text."""
 
     def __init__(
@@ -256,7 +261,7 @@ class _Work:
         self.rounds, self.done, self.find, self.count = rounds, done, find, count
         self.spared = last_failures(rounds) | referred(rounds[target:])
 
-    def stub(self, one: ToolRound, result: Item) -> str | None:
+    def stub(self, result: Item) -> str | None:
         """The line that would stand for a result; None when it stays whole."""
         if result.seq in self.done.stubs or result.seq in self.spared:
             return None
@@ -278,7 +283,7 @@ class _Work:
             stays += self.count(known.get(call["call_id"], call["arguments"]))
         for result in one.results:
             text = self.done.stubs.get(result.seq) or result_text(result.body)
-            stub = self.stub(one, result)
+            stub = self.stub(result)
             size = self.count(text)
             left = size if stub is None else min(size, self.count(stub))
             stays, prunable = stays + left, prunable + size - left
@@ -291,7 +296,7 @@ class _Work:
         saved = 0
         for one in self.rounds[first:target]:
             for result in one.results:
-                if (text := self.stub(one, result)) is not None:
+                if (text := self.stub(result)) is not None:
                     stubs[result.seq] = text
                     whole = result_text(result.body)
                     saved += self.count(whole) - self.count(text)
@@ -366,60 +371,29 @@ def _afterwards(body: Mapping[str, Any], tool: Tool | None) -> str:
     return "it was carried out; do not repeat it to see this"
 
 
-def shortened(arguments: str) -> str | None:
+def shortened(arguments: str, word: str = "written earlier") -> str | None:
     """The same arguments with large texts as size and hash; None if none is large."""
     try:
         values = json.loads(arguments)
+        small = _shortened_value(values, word)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(values, dict):
-        return None
-    small = {key: _shortened_value(value) for key, value in values.items()}
-    if small == values:
+    if not isinstance(values, dict) or small == values:
         return None
     return json.dumps(small, ensure_ascii=False, separators=(",", ":"))
 
 
-def _shortened_value(value: Any) -> Any:
+def _shortened_value(value: Any, word: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _shortened_value(one, word) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_shortened_value(one, word) for one in value]
     if not isinstance(value, str) or len(value) < LARGE_ARGUMENT:
         return value
-    sha256 = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"[written earlier — {len(value)} chars, sha256 {sha256[:8]}]"
+    return in_place_of(value, word)
 
 
-def squeeze(
-    rows: Sequence[Item],
-    *,
-    need: int = 0,
-    find: Find = resolve,
-    count: Count = estimate,
-) -> Step | None:
-    """Stub every older result at once: for a request that would not fit.
-
-    When that saves less than `need` tokens the newest round loses outputs too, the
-    largest first, but for those that another result of it points to.
-    """
-    rounds = tool_rounds(rows)
-    if not rounds:
-        return None
-    work = _Work(rounds, len(rounds) - 1, recorded(rows), find, count)
-    step = work.step("squeeze", 0, len(rounds) - 1)
-    if step.saved_tokens < need:
-        step = _squeeze_newest(step, work, need)
-    return step if step.stubs or step.arguments else None
-
-
-def _squeeze_newest(step: Step, work: _Work, need: int) -> Step:
-    newest = work.rounds[-1]
-    work.spared = referred([newest])
-    sized = sorted(
-        ((work.count(result_text(row.body)), row) for row in newest.results),
-        key=lambda pair: (-pair[0], pair[1].seq),
-    )
-    stubs, saved = dict(step.stubs), step.saved_tokens
-    for size, result in sized:
-        text = work.stub(newest, result)
-        if text is not None and saved < need:
-            stubs[result.seq] = text
-            saved += size - work.count(text)
-    return replace(step, stubs=stubs, saved_tokens=saved)
+def in_place_of(text: str, word: str) -> str:
+    """Size and hash of a text that is not sent; `word` says why."""
+    sha256 = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"[{word} — {len(text)} chars, sha256 {sha256[:8]}]"

@@ -177,7 +177,7 @@ class Acting:
             )
             seq = seq_of(message)
             entries[seq] = entries.get(seq, 0) + size
-        return Counts({"tools": fixed}, entries)
+        return Counts({"builtinTools": fixed}, entries)
 
     def compact(
         self, limits: Limits, text: str = "## Goal\n- go on", **options: Any

@@ -363,7 +363,7 @@ def test_a_fault_that_stays_fails_the_run_with_its_sentence(
 ):
     script(raises(error))
     assert start_turn("Hi").state == Run.State.FAILED
-    assert stage.turn().message == error.message
+    assert stage.turn().message.startswith(error.message)
 
 
 def test_a_failed_turn_does_not_block_the_next_message(script, start_turn):

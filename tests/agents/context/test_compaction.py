@@ -229,7 +229,7 @@ def test_segments_are_counted_by_their_entries():
 
     parts = [Part("tools", "tool:a", 10), Part("message", "entry:4:call", 5)]
     counts = Counts.of([*parts, Part("message", "entry:4", 7)], factor=2.0)
-    assert counts == Counts({"tools": 20}, {4: 24})
+    assert counts == Counts({"builtinTools": 20}, {4: 24})
 
 
 @given(st.text(max_size=3_000), st.integers(20, 200))
