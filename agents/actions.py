@@ -24,6 +24,7 @@ from workspace.actions import conversations
 from workspace.errors import (
     BadInput,
     Conflict,
+    Gone,
     NotAllowed,
     NotVisible,
     TooFast,
@@ -307,6 +308,8 @@ def _user_entry(conversation: Conversation, seq: int) -> Entry:
     found: Entry | None = entries.select_related("turn").first()
     if found is None:
         raise NotVisible(_("There is no message of a person at this place."))
+    if not transcript.body(found):
+        raise Gone(_("That message was erased; there is nothing left to answer."))
     _require_standing(conversation, seq)
     return found
 

@@ -10,6 +10,7 @@ TITLES = {
     "agent.deleted": _("Agent deleted"),
     "call.allowed": _("Call allowed"),
     "call.denied": _("Call denied"),
+    "conversation.erased": _("Content erased"),
     "conversation.level": _("Approval level changed"),
     "endpoint.made": _("Endpoint made"),
     "endpoint.changed": _("Endpoint changed"),

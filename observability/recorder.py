@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 #: Each try that fails means that somebody else's record came in between.
 TRIES = 64
+#: What a record says once its turn was shredded.
+ERASED = "[erased]"
 FAILURES = frozenset(
     {
         "run.failed",
@@ -45,6 +47,11 @@ def record(*, events: Sequence[Event], **_signal: Any) -> None:
         seq = store(run_id, [describe(event) for event in by_run[run_id]])
         notice = {"type": "record.appended", "run": str(run_id), "seq": seq}
         live.push_on_commit(live.run_group(run_id), notice)
+
+
+def blank(*, turns: set[UUID], **_signal: Any) -> None:
+    """Take what was said out of the records of shredded turns; kinds and times stay."""
+    Record.objects.filter(run__turn__in=turns).update(text=ERASED, data={})
 
 
 def describe(event: Event) -> Record:

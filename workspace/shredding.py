@@ -7,6 +7,7 @@ from functools import partial
 from uuid import UUID
 
 from django.db import connection, models, transaction
+from django.dispatch import Signal
 from django.utils import timezone
 
 from workspace import blobs, search, triggers
@@ -18,6 +19,10 @@ from workspace.transcript import NAMED_BLOB, Draft, append
 MOST_ENTRIES = 2000
 LONGEST_REASON = 2000
 
+#: Sent inside the transaction, with `turns`: a set of ids. Whoever keeps copies of what
+#: was said in those turns blanks them; if that fails, nothing is shredded.
+shredded = Signal()
+
 
 def redact(
     conversation: Conversation, seqs: Sequence[int], by: User, reason: str
@@ -26,7 +31,8 @@ def redact(
 
     1. Append the `redaction` entry: which, by whom, why.
     2. Set the bodies to NULL, which the triggers allow for what it names.
-    3. On commit, delete the files that no remaining entry names.
+    3. Tell those who keep copies: `shredded`.
+    4. On commit, delete the files that no remaining entry names.
 
     The caller has checked that `by` may do this.
     """
@@ -37,6 +43,9 @@ def redact(
         said = {"entries": wanted, "by": str(by.pk), "reason": reason.strip()}
         [entry] = append(conversation.pk, Draft(Entry.Kind.REDACTION, said, author=by))
         files = _shred(conversation, wanted)
+        named = Entry.objects.filter(conversation=conversation, seq__in=wanted)
+        turns = set(named.exclude(turn=None).values_list("turn", flat=True))
+        shredded.send(sender=Conversation, turns=turns)
         transaction.on_commit(partial(_remove_files, conversation.workspace_id, files))
     return entry
 

@@ -112,6 +112,7 @@ def chat_context(request: HttpRequest, one: Conversation) -> dict[str, Any]:
         "conversation": one,
         "workspace": one.workspace,
         "may_post": can(request.user, one.workspace, "post"),
+        "may_shred": can(request.user, one.workspace, "shred"),
         "member": member,
         "turn": last,
         "open": bool(last and last.state in Turn.OPEN),

@@ -39,11 +39,15 @@ class Assembled:
 
 
 def items_of(conversation: Conversation, after: int = 0) -> list[Item]:
-    """The conversation's entries behind `after`, with their bodies: one query."""
+    """The conversation's entries behind `after`, with their bodies: one query.
+
+    Those that were erased are left out: they are part of no request any more.
+    """
     entries: list[Entry] = transcript.entries(conversation.pk, after=after)
     return [
         Item(entry.seq, entry.kind, body)
         for entry, body in zip(entries, transcript.bodies(entries), strict=True)
+        if body
     ]
 
 

@@ -5,7 +5,7 @@ import { getJSON } from "./lib/http.js";
 
 function bindConfirmations() {
   document.addEventListener("submit", (event) => {
-    const question = event.target.dataset.confirm;
+    const question = event.submitter?.dataset.confirm ?? event.target.dataset.confirm;
     if (question && !confirm(question)) event.preventDefault();
   });
 }
