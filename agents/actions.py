@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 
 from agents import doorbell, events, permissions, runs
 from agents.context.startup import startup_body, surface_body
+from agents.context.surroundings import look_around
 from agents.models import Agent, Run, Wait
 from agents.providers.wire import clean, clean_values
 from agents.seeding import DEFAULT_AGENT, seed_workspace
@@ -77,7 +78,6 @@ def agent_of(conversation: Conversation) -> Agent:
     return agent
 
 
-@transaction.atomic
 def start_conversation(
     *,
     workspace: Workspace,
@@ -96,12 +96,18 @@ def start_conversation(
         agent_name=clean(agent_name),
     )
     agent = agent_of(conversation)
-    conversation.save(force_insert=True)
-    transcript.append(
+    around = look_around(conversation)  # reads files, so before the transaction
+    [startup] = transcript.seal(
         conversation.pk,
-        Draft(kind=Entry.Kind.SURFACE, body=surface_body(agent, conversation)),
-        Draft(kind=Entry.Kind.STARTUP, body=startup_body(conversation)),
+        Draft(kind=Entry.Kind.STARTUP, body=startup_body(conversation, around)),
+        workspace_id=workspace.pk,
     )
+    with transaction.atomic():
+        conversation.save(force_insert=True)
+        surface = surface_body(agent, conversation)
+        transcript.append(
+            conversation.pk, Draft(kind=Entry.Kind.SURFACE, body=surface), startup
+        )
     return conversation
 
 

@@ -45,13 +45,16 @@ class Sealed:
     body_digest: str
 
 
-def seal(conversation_id: UUID, *drafts: Draft) -> list[Sealed]:
+def seal(
+    conversation_id: UUID, *drafts: Draft, workspace_id: UUID | None = None
+) -> list[Sealed]:
     """Make the stored texts and write the large ones to the blob store.
 
     `append` does this itself; call it first when the transaction is already open by
-    the time of the append and a body may be large.
+    the time of the append and a body may be large. A conversation that is not stored
+    yet needs its `workspace_id`.
     """
-    return [_seal(conversation_id, draft) for draft in drafts]
+    return [_seal(conversation_id, draft, workspace_id) for draft in drafts]
 
 
 def append(
@@ -169,13 +172,16 @@ def link_of(entry: Entry) -> Link:
     )
 
 
-def _seal(conversation_id: UUID, draft: Draft) -> Sealed:
+def _seal(
+    conversation_id: UUID, draft: Draft, workspace_id: UUID | None = None
+) -> Sealed:
     if draft.turn and str(draft.turn.conversation_id) != str(conversation_id):
         raise ValueError(f"{draft.turn} belongs to another conversation.")
     text = canonical(draft.body)
     data = text.encode()
     if len(data) > INLINE_BYTES or REFERENCE in draft.body:
-        text = _put_aside(workspace_of(conversation_id), text, data)
+        workspace_id = workspace_id or workspace_of(conversation_id)
+        text = _put_aside(workspace_id, text, data)
     nonce = new_nonce()
     return Sealed(draft, text, nonce, digest_body(nonce, text))
 

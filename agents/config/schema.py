@@ -258,6 +258,7 @@ class AgentGroup(Group):
             _("Characters of one rules file"),
             _("Longer files are cut in the middle. Unset: by the model's window."),
             _("More when a long file must not be cut."),
+            in_force=True,
         ),
     ] = None
     context_files_max_chars: Annotated[
@@ -266,6 +267,7 @@ class AgentGroup(Group):
             _("Characters of all rules files"),
             _("The deepest files are cut first. Unset: by the model's window."),
             _("More for large repositories whose nested rules must stay whole."),
+            in_force=True,
         ),
     ] = None
     ignore_context_files: Annotated[
@@ -274,6 +276,7 @@ class AgentGroup(Group):
             _("Ignore rules files"),
             _("Reads no AGENTS.md or other rules file at all."),
             _("To reproduce a problem without them."),
+            in_force=True,
         ),
     ] = False
 

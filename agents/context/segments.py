@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from agents.context import tokens
 from agents.providers.base import Block, Owner, Piece, Request
 from agents.providers.wire import inside_string
+
+#: Between two parts of the startup context.
+SEPARATOR = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +53,21 @@ def _cut(pieces: Iterable[Piece], startup: Sequence[Block]) -> Iterable[Piece]:
 
 
 def _cut_startup(piece: Piece, blocks: Sequence[Block]) -> Iterable[Piece]:
-    """The piece in as many parts as there are blocks; what is around stays with them."""
-    rest, owner = piece.data, blocks[0].owner
-    for following in blocks[1:]:
-        before, found, behind = rest.partition(inside_string(following.text))
-        if not found:
-            break
-        yield Piece(owner, before)
-        rest, owner = found + behind, following.owner
-    yield Piece(owner, rest)
+    """The piece in as many parts as there are blocks; what is around stays with them.
+
+    Cut by lengths: a block may hold the very text of another one.
+    """
+    texts = [inside_string(block.text) for block in blocks]
+    between = inside_string(SEPARATOR)
+    end = piece.data.find(between.join(texts))
+    if end < 0:
+        yield Piece(blocks[0].owner, piece.data)
+        return
+    start, end = 0, end + len(texts[0])
+    for block, following in pairwise(blocks):
+        yield Piece(block.owner, piece.data[start:end])
+        start, end = end, end + len(between) + len(inside_string(following.text))
+    yield Piece(blocks[-1].owner, piece.data[start:])
 
 
 def _segment(owner: Owner, data: bytes, encoding: str) -> Segment:

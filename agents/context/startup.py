@@ -14,6 +14,8 @@ from typing import Any
 from agents.config.layers import effective, thawed
 from agents.config.schema import Settings
 from agents.context import tokens
+from agents.context.segments import SEPARATOR
+from agents.context.surroundings import Surroundings, look_around
 from agents.models import Agent
 from agents.permissions import whole_tool_denials
 from agents.providers.base import Block, Owner, ToolSpec
@@ -63,21 +65,34 @@ def system_blocks(agent: Agent, mode: str, override: str = "") -> list[dict[str,
     ]
 
 
-def startup_body(conversation: Conversation) -> dict[str, Any]:
-    """The startup context: what surrounds the conversation and does not change."""
+def startup_body(
+    conversation: Conversation, around: Surroundings | None = None
+) -> dict[str, Any]:
+    """The startup context: what surrounds the conversation and does not change.
+
+    Inside a transaction give `around`, so that no file is read there.
+    """
     environment = f"Workspace: {conversation.workspace.name}. System: Linux."
     chosen = effective(conversation).settings
+    around = around or look_around(conversation, chosen)
     tools, found = tools_and_surface(conversation, chosen)
     hidden = [tool for tool in tools if tool.name in found.deferred]
     index = index_text(hidden, chosen.tools.index_budget, tokens.count)
-    rows = [
-        ("environment", "Environment", environment),
-        ("index", "Deferred tools", index),
-    ]
     parts = [
-        {"id": key, "title": title, "text": text} for key, title, text in rows if text
+        _part("environment", "Environment", environment),
+        *around.rules.parts,
+        _part("index", "Deferred tools", index),
     ]
-    return {"text": "\n\n".join(part["text"] for part in parts), "parts": parts}
+    parts = [part for part in parts if part["text"]]
+    return {
+        "text": SEPARATOR.join(part["text"] for part in parts),
+        "parts": parts,
+        "rules": around.rules.record,
+    }
+
+
+def _part(key: str, title: str, text: str) -> dict[str, str]:
+    return {"id": key, "title": title, "text": text}
 
 
 def surface_body(agent: Agent, conversation: Conversation) -> dict[str, Any]:

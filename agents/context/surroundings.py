@@ -1,0 +1,57 @@
+"""What a conversation finds around it when it begins: the rules of its workspace.
+
+Reading happens here, outside of transactions; what is made of it is pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agents.config.layers import effective
+from agents.config.schema import Settings
+from agents.context import rules
+from agents.context.rules import Caps, Snapshot
+from agents.context.rules_files import discover
+from agents.endpoints import choose
+from agents.errors import ProviderError
+from agents.models import Agent
+from workspace.models import Conversation
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    rules: Snapshot
+
+
+def look_around(
+    conversation: Conversation, chosen: Settings | None = None, *, lean: bool = False
+) -> Surroundings:
+    """Read what the conversation begins with. Two or three queries, and the disk.
+
+    `lean` is what a child is given: the root's rules file alone.
+    """
+    chosen = chosen or effective(conversation).settings
+    set_to = chosen.agent
+    caps = Caps.of(
+        window_of(conversation, chosen),
+        set_to.context_file_max_chars,
+        set_to.context_files_max_chars,
+    )
+    if set_to.ignore_context_files:
+        return Surroundings(rules.snapshot(rules.Found(), caps, off=True))
+    found = discover(conversation.root, conversation.mode)
+    return Surroundings(rules.snapshot(rules.root_only(found) if lean else found, caps))
+
+
+def window_of(conversation: Conversation, chosen: Settings) -> int | None:
+    """Tokens of the window that the conversation has; None when no model answers."""
+    agent = Agent.objects.filter(
+        workspace=conversation.workspace_id,
+        name=conversation.agent_name,
+        deleted_at=None,
+    ).first()
+    try:
+        window = choose(conversation, agent or Agent()).language_model.window
+    except ProviderError:
+        return chosen.context.cap
+    return min(window, chosen.context.cap or window)
