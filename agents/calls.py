@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from agents import events, results
 from agents.approvals import Pending, answer_of_people, permit
 from agents.batches import Ready, batches
+from agents.context.governance import Governance
 from agents.errors import RunStopped, RunWaiting, ToolError
 from agents.guard import Remark
 from agents.guarding import Watch
@@ -62,7 +63,8 @@ def answer_calls(hold: Hold, calls: Sequence[ToolCall]) -> None:
     Raises RunWaiting when some of them need a person first; the others are done then.
     """
     read_on(hold)
-    bridge, watch = bridge_of(hold), Watch(hold, calls)
+    bridge = bridge_of(hold)
+    watch = Watch(hold, calls, Governance.now(hold.run.conversation))
     ready: list[Ready] = []
     waiting = False
     for call in calls:

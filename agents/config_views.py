@@ -171,14 +171,15 @@ def told(request: HttpRequest, scope: Workspace | Agent, done: Changed) -> HttpR
     """Back to the page, which says what was done."""
     for warning in done.warnings:
         messages.warning(request, warning)
-    if done.names:
-        names = ", ".join(done.names)
-        messages.success(
-            request,
-            _("Changed: %(names)s. Open conversations keep what they began with.")
-            % {"names": names},
-        )
-    else:
+    later = [name for name in done.names if keys()[name].about.effect != "next call"]
+    at_once = [name for name in done.names if name not in later]
+    if later:
+        text = _("Changed: %(names)s. Open conversations keep what they began with.")
+        messages.success(request, text % {"names": ", ".join(later)})
+    if at_once:
+        text = _("Changed: %(names)s. This holds from the next model call on.")
+        messages.success(request, text % {"names": ", ".join(at_once)})
+    if not done.names:
         messages.info(request, _("Nothing changed."))
     return redirect(_address(scope))
 

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from agents import endpoints
+from agents.context.governance import Governance
 from agents.errors import ProviderError
 from agents.models import Agent, Endpoint, ModelCall, Run, Wait
 from agents.queries import TurnFigures
@@ -88,7 +89,7 @@ def header_of(conversation: Conversation) -> Header:
         endpoint_name=chosen.endpoint.name,
         simulated=chosen.endpoint.kind == Endpoint.Kind.SIMULATOR,
         tokens=tokens,
-        window=chosen.language_model.window,
+        window=Governance.now(conversation).cap_of(chosen.language_model),
         cost=cost,
     )
 

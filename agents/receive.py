@@ -252,18 +252,16 @@ def _store(
             ),
         )
         if not calls:
-            emit(_report_event(stream, choice, assembled, completion.usage))
+            emit(_report_event(stream, assembled, completion.usage))
     return calls
 
 
 def _report_event(
-    stream: Stream, choice: Choice, assembled: Assembled, usage: Usage
+    stream: Stream, assembled: Assembled, usage: Usage
 ) -> events.ContextReported:
     """The account of the turn's last request."""
     reported = usage.total_input if usage.reported else None
-    report = report_of(
-        assembled, choice.language_model, reported, cached=usage.cache_read
-    )
+    report = report_of(assembled, reported, cached=usage.cache_read)
     return events.ContextReported(
         **stream.hold.ids,
         rows={row.key: row.tokens for row in report.rows},

@@ -17,7 +17,7 @@ from django.conf import settings as server
 from django.db.models import Q
 
 from agents.config.reading import Read, read
-from agents.config.schema import Settings, keys, nested
+from agents.config.schema import About, Settings, keys, nested
 from agents.models import Agent, Setting
 from workspace.models import Conversation, Workspace
 
@@ -84,12 +84,19 @@ class Effective:
         return merge(list(layers.items()))
 
     def frozen(self) -> dict[str, Any]:
-        """What a conversation keeps until it is started anew: its `tools.*`."""
+        """What a conversation keeps until it is started anew: of its `tools.*`.
+
+        Settings that hold from the next call on are not among them.
+        """
         return {
             name: found.value
             for name, found in self.values.items()
-            if name.startswith("tools.") and keys()[name].about.in_force
+            if name.startswith("tools.") and _is_kept(keys()[name].about)
         }
+
+
+def _is_kept(about: About) -> bool:
+    return about.in_force and about.effect == "next conversation"
 
 
 def merge(layers: Sequence[tuple[Origin, Values]]) -> Effective:

@@ -193,6 +193,7 @@ class Tools(Group):
             _("Answers repeated reads with one line and stops identical calls."),
             _("Off for scripts that must make the same call again and again."),
             effect="next call",
+            in_force=True,
         ),
     ] = True
 
@@ -231,6 +232,7 @@ class AgentGroup(Group):
             _("Requests carry one line in place of old results; nothing is deleted."),
             _("Off when early output must stay in view word for word."),
             effect="next call",
+            in_force=True,
         ),
     ] = True
     keep_tool_rounds: Annotated[
@@ -238,9 +240,10 @@ class AgentGroup(Group):
         Ge(0),
         About(
             _("Tool rounds kept whole"),
-            _("Results of so many recent rounds are never pruned."),
+            _("Results of so many recent rounds are sent whole, at least of one."),
             _("More for long debugging."),
             effect="next call",
+            in_force=True,
         ),
     ] = 6
     prune_batch_rounds: Annotated[
@@ -250,6 +253,7 @@ class AgentGroup(Group):
             _("In rounds; “auto” weighs the saving against the cache that it breaks."),
             _("1 for services without a prompt cache."),
             effect="next call",
+            in_force=True,
         ),
     ] = "auto"
     context_file_max_chars: Annotated[
@@ -297,9 +301,12 @@ class Context(Group):
         Annotated[int, Ge(1_000)] | None,
         About(
             _("Largest context"),
-            _("Tokens of a conversation. Unset: the model's window."),
+            _(
+                "Tokens of a request and its answer. Unset, or more: the model's window."
+            ),
             _("Less to keep long conversations cheap."),
             effect="next call",
+            in_force=True,
         ),
     ] = None
     compact_at: Annotated[
@@ -309,6 +316,7 @@ class Context(Group):
             _("Tokens at which the conversation is summarised. Unset: about 70 %."),
             _("Rarely: frequent compaction costs more than it saves."),
             effect="next call",
+            in_force=True,
         ),
     ] = None
 

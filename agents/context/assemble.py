@@ -21,12 +21,17 @@ RESERVED_TOKENS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A request, accounted for, and the transcript's head that it was made from."""
+    """A request, accounted for, and the transcript's head that it was made from.
+
+    `cap` and `reserved`: tokens that it may fill at most, and of these the answer's.
+    """
 
     request: Request
     segments: tuple[Segment, ...]
     seen_seq: int
     body: bytes
+    cap: int
+    reserved: int
 
     @property
     def tokens(self) -> int:
@@ -59,18 +64,21 @@ def assemble(
     effort: str = "",
     metadata: dict[str, str] | None = None,
     messages: Sequence[Message] | None = None,
+    cap: int | None = None,
 ) -> Assembled:
     """The request that follows from a transcript. Pure: equal items, equal bytes.
 
     `messages` stand for those of the transcript: for a request beside the conversation
-    that shares its beginning.
+    that shares its beginning. `cap` (tokens) stands for the model's window.
     """
+    cap = cap or language_model.window
     prompt = build_prompt(
         items,
         language_model,
         effort,
         metadata or {},
         outgoing.messages(items) if messages is None else messages,
+        cap,
     )
     request = provider.encode(prompt)
     return Assembled(
@@ -78,6 +86,8 @@ def assemble(
         segments_of(request, language_model.encoding, startup_blocks(items)),
         max((item.seq for item in items), default=0),
         request.body,
+        cap,
+        reserved_tokens(language_model, cap),
     )
 
 
@@ -87,6 +97,7 @@ def build_prompt(
     effort: str,
     metadata: dict[str, str],
     messages: Sequence[Message],
+    cap: int,
 ) -> Prompt:
     """What the model shall see, in no API's terms."""
     surface = _latest(items, "surface")
@@ -95,15 +106,15 @@ def build_prompt(
         tools=startup.declared_tools(surface),
         system=startup.declared_system(surface),
         messages=(_startup_message(_latest(items, "startup")), *messages),
-        max_output_tokens=reserved_tokens(language_model),
+        max_output_tokens=reserved_tokens(language_model, cap),
         effort=effort,
         metadata=metadata,
     )
 
 
-def reserved_tokens(language_model: LanguageModel) -> int:
+def reserved_tokens(language_model: LanguageModel, cap: int) -> int:
     """Tokens kept free for the answer, which is also the maximum asked for."""
-    return min(RESERVED_TOKENS, language_model.max_output, language_model.window // 4)
+    return min(RESERVED_TOKENS, language_model.max_output, cap // 4)
 
 
 def startup_blocks(items: Sequence[Item]) -> tuple[Block, ...]:

@@ -14,8 +14,10 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from agents.config.layers import effective
+from agents.config.schema import Settings
 from agents.context import outgoing, pruning, tokens
-from agents.context.assemble import Assembled, assemble, reserved_tokens
+from agents.context.assemble import Assembled, assemble
 from agents.context.budget import Counts, Limits
 from agents.context.cadence import Prices
 from agents.context.compaction import Plan, plan
@@ -23,7 +25,7 @@ from agents.context.folding import fold
 from agents.context.view import Item
 from agents.endpoints import Choice
 from agents.errors import ContextOverflow
-from agents.models import ModelCall
+from agents.models import LanguageModel, ModelCall
 from workspace.models import Conversation
 
 #: How long a service's prompt cache is taken to last after a request.
@@ -40,15 +42,39 @@ Ask = Callable[[Assembled], str]
 
 @dataclass(frozen=True, slots=True)
 class Governance:
-    """`tools.repeatGuard`, `agent.pruneToolOutputs`, `agent.keepToolRounds`,
-    `agent.pruneBatchRounds`, and `context.compactAt` (tokens; None: from the window).
+    """`tools.repeatGuard`, `tools.reloadBudget` (tokens), `agent.pruneToolOutputs`,
+    `agent.keepToolRounds`, `agent.pruneBatchRounds`, `context.cap` and
+    `context.compactAt` (tokens; None: from the model's window).
     """
 
     repeat_guard: bool = True
+    reload_budget: int = 1_000
     prune_tool_outputs: bool = True
     keep_tool_rounds: int = 6
     prune_batch_rounds: int | Literal["auto"] = "auto"
+    cap: int | None = None
     compact_at: int | None = None
+
+    @classmethod
+    def of(cls, chosen: Settings) -> Governance:
+        return cls(
+            chosen.tools.repeat_guard,
+            chosen.tools.reload_budget,
+            chosen.agent.prune_tool_outputs,
+            chosen.agent.keep_tool_rounds,
+            chosen.agent.prune_batch_rounds,
+            chosen.context.cap,
+            chosen.context.compact_at,
+        )
+
+    @classmethod
+    def now(cls, conversation: Conversation) -> Governance:
+        """As the layers say at this moment: it holds from the next call on. One query."""
+        return cls.of(effective(conversation).settings)
+
+    def cap_of(self, model: LanguageModel) -> int:
+        """Tokens that a conversation may fill: never more than the model's window."""
+        return min(self.cap or model.window, model.window)
 
 
 DEFAULTS = Governance()
@@ -66,33 +92,33 @@ class Maker:
 
     @classmethod
     def of(cls, conversation: Conversation, choice: Choice, effort: str) -> Maker:
-        return cls(conversation.pk, conversation.mode, choice, effort)
-
-    def assemble(self, items: Sequence[Item]) -> Assembled:
-        return assemble(
-            items,
-            provider=self.choice.provider,
-            language_model=self.choice.language_model,
-            effort=self.effort,
+        """With the settings that hold now: one query."""
+        return cls(
+            conversation.pk,
+            conversation.mode,
+            choice,
+            effort,
+            Governance.now(conversation),
         )
 
-    def asking(self, items: Sequence[Item], plan: Plan) -> Assembled:
-        """The request for a summary: it begins as the last one did."""
+    def assemble(self, items: Sequence[Item], plan: Plan | None = None) -> Assembled:
+        """The next request; with a plan the one for its summary, which begins alike."""
+        model = self.choice.language_model
         return assemble(
             items,
             provider=self.choice.provider,
-            language_model=self.choice.language_model,
+            language_model=model,
             effort=self.effort,
-            messages=plan.asking(outgoing.messages(items)),
+            cap=self.governance.cap_of(model),
+            messages=plan.asking(outgoing.messages(items)) if plan else None,
         )
 
     def plan(
         self, items: Sequence[Item], assembled: Assembled, *, overflow: bool
     ) -> Plan | None:
         """What must happen before this request can be sent; None when it can."""
-        model = self.choice.language_model
         limits = Limits.of(
-            model.window, reserved_tokens(model), self.governance.compact_at
+            assembled.cap, assembled.reserved, self.governance.compact_at
         )
         counts = Counts.of(assembled.segments)
         return plan(items, counts, limits, overflow=overflow, count=self.count)
@@ -168,8 +194,8 @@ def governed(
         if plan.strategy in ("stop", "refuse"):
             return _unfit(plan, assembled, is_sent=ask is not None)
         if plan.by_model and ask is None:
-            return maker.asking(items, plan)
-        text = ask(maker.asking(items, plan)) if ask and plan.by_model else ""
+            return maker.assemble(items, plan)
+        text = ask(maker.assemble(items, plan)) if ask and plan.by_model else ""
         _take(plan, items, text, maker, record)
         overflow = False
     return maker.assemble(items)

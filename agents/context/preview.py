@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from agents.context.assemble import Assembled, items_of, reserved_tokens
+from agents.context.assemble import Assembled, items_of
 from agents.context.governance import Maker, foreseen
 from agents.context.report import Counted, Report, make_report
 from agents.context.startup import canonical, declaration, deferred_tools
@@ -51,33 +51,33 @@ def preview(conversation: Conversation, agent: Agent) -> Preview:
     assembled = foreseen(items_of(conversation), maker)
     return Preview(
         assembled,
-        report_of(assembled, model),
-        last_report(conversation, model),
+        report_of(assembled),
+        last_report(conversation, assembled),
         on_demand(conversation, assembled),
         model,
     )
 
 
 def report_of(
-    assembled: Assembled,
-    model: LanguageModel,
-    reported: int | None = None,
-    cached: int = 0,
+    assembled: Assembled, reported: int | None = None, cached: int = 0
 ) -> Report:
     parts = [
         Counted(one.kind, one.id, one.title, one.tokens) for one in assembled.segments
     ]
     return make_report(
         parts,
-        cap=model.window,
-        reserved=reserved_tokens(model),
+        cap=assembled.cap,
+        reserved=assembled.reserved,
         reported=reported,
         cached=cached,
     )
 
 
-def last_report(conversation: Conversation, model: LanguageModel) -> Report | None:
-    """The account of the last answered call; None before the first. One query."""
+def last_report(conversation: Conversation, assembled: Assembled) -> Report | None:
+    """The account of the last answered call, of the window of now. One query.
+
+    None before the first.
+    """
     calls = ModelCall.objects.filter(
         run__conversation=conversation, state=ModelCall.State.COMPLETED, round__gt=0
     )
@@ -93,8 +93,8 @@ def last_report(conversation: Conversation, model: LanguageModel) -> Report | No
     ]
     return make_report(
         parts,
-        cap=model.window,
-        reserved=reserved_tokens(model),
+        cap=assembled.cap,
+        reserved=assembled.reserved,
         reported=reported,
         cached=call.cache_read or 0,
     )
