@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 from agents import doorbell, events, permissions, runs
 from agents.context.startup import startup_body, surface_body
 from agents.context.surroundings import look_around
+from agents.endpoints import offered_models
 from agents.models import Agent, Run, Wait
 from agents.providers.wire import clean, clean_values
 from agents.seeding import DEFAULT_AGENT, seed_workspace
@@ -504,6 +505,50 @@ def set_level(*, conversation: Conversation, user: User, level: str) -> None:
         )
     if (run := _open_run(conversation)) and old != level:
         emit(events.LevelChanged(**runs.ids_of(run), old=old, new=level, by=str(user)))
+    live.push_on_commit(
+        live.conversation_group(conversation.pk), {"type": "conversation.changed"}
+    )
+
+
+@transaction.atomic
+def set_model(*, conversation: Conversation, user: User, model_name: str) -> None:
+    """Choose who answers from the next turn on; "" leaves it to the agent.
+
+    A notice in the transcript says so to people; the model is told nothing.
+    """
+    require(user, conversation.workspace, "post")
+    offered = offered_models(conversation.workspace)
+    if model_name and not offered.filter(name=model_name).exists():
+        raise BadInput(
+            _("The model %(name)s is not offered here. Choose one from the list.")
+            % {"name": repr(model_name)}
+        )
+    locked = runs.lock(conversation.pk)
+    old = locked.model_name
+    if old == model_name:
+        return
+    Conversation.objects.filter(pk=locked.pk).update(model_name=model_name)
+    conversation.model_name = model_name
+    audit.record(
+        "conversation.model",
+        by=user,
+        workspace=conversation.workspace,
+        conversation=conversation,
+        subject=conversation.title,
+        old=old,
+        new=model_name,
+    )
+    _tell_of_model(conversation, user)
+
+
+def _tell_of_model(conversation: Conversation, user: User) -> None:
+    name = conversation.model_name or _("the agent's own model")
+    text = _("%(user)s chose %(model)s.") % {"user": user, "model": name}
+    body = {"type": "model", "to_model": False, "text": text}
+    [entry] = transcript.append(
+        conversation.pk, Draft(kind=Entry.Kind.NOTICE, body=body, author=user)
+    )
+    conversations.push_appended(conversation.pk, [entry])
     live.push_on_commit(
         live.conversation_group(conversation.pk), {"type": "conversation.changed"}
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from agents import erase_views, explorer_views, settings_urls, views
+from agents import erase_views, explorer_views, model_views, settings_urls, views
 
 CHAT = "w/<slug:slug>/c/<uuid:conversation_id>/"
 
@@ -21,6 +21,7 @@ urlpatterns: list[URLPattern] = [
     path(CHAT + "waits", views.waits, name="waits"),
     path(CHAT + "waits/<uuid:wait_id>", views.answer, name="answer"),
     path(CHAT + "figures", views.figures, name="figures"),
+    path(CHAT + "model/", model_views.model, name="model_choice"),
     path(CHAT + "erase", erase_views.erase, name="erase"),
     path(CHAT + "context/", explorer_views.context, name="context"),
     path(CHAT + "context.json", explorer_views.context_json, name="context_json"),

@@ -36,6 +36,7 @@ LAYERS = (
         "config_forms",
         "explorer_views",
         "erase_views",
+        "model_views",
     ),
     (
         "actions",

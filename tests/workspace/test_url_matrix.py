@@ -137,6 +137,7 @@ ROWS = {
         "admin", data={"decision": "=once"}, but={"member": frozenset({403})}
     ),
     "agents:figures": page(),
+    "agents:model_choice": page("member"),
     "agents:erase": page("owner"),
     "agents:context": page(),
     "agents:context_json": page(),
