@@ -21,4 +21,5 @@ TITLES = {
     "model.deleted": _("Model removed"),
     "model.default": _("Default model changed"),
     "permission.rules": _("Permission rules changed"),
+    "setting.changed": _("Setting changed"),
 }

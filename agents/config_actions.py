@@ -19,11 +19,12 @@ from agents.config.reading import checked, read
 from agents.config.schema import Settings, keys, nested
 from agents.context.startup import BASE, canonical, declaration, in_wire_order
 from agents.context.tokens import count
-from agents.models import Agent, Setting, SettingChange
+from agents.models import Agent, Setting
 from agents.permissions import whole_tool_denials
 from agents.surface.index import index_text
 from agents.surface.policy import DISCOVERY, Policy, surface_for
 from agents.tools.registry import BUILTIN, present, resolve
+from workspace import audit
 from workspace.access import require
 from workspace.errors import BadInput, Conflict, NotVisible
 from workspace.models import Conversation, User, Workspace
@@ -58,6 +59,12 @@ def layer_of(scope: Scope) -> Setting.Layer:
     if isinstance(scope, Agent):
         return Setting.Layer.AGENT
     return Setting.Layer.WORKSPACE if scope else Setting.Layer.SERVER
+
+
+def _workspace_of(scope: Scope) -> Workspace | None:
+    if scope is None or isinstance(scope, Workspace):
+        return scope
+    return scope.workspace
 
 
 def _origin(scope: Scope) -> Origin:
@@ -221,8 +228,14 @@ def _store(
         row.value, row.changed_at = new, timezone.now()
         row.written_against = against
         row.save()
-    SettingChange.objects.create(
-        layer=layer_of(scope), key=name, old=old, new=new, by=by, **place
+    audit.record(
+        "setting.changed",
+        by=by,
+        workspace=_workspace_of(scope),
+        conversation=scope if isinstance(scope, Conversation) else None,
+        subject=f"{name} · {scope.name}" if isinstance(scope, Agent) else name,
+        old=old,
+        new=new,
     )
     return True
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -23,12 +23,13 @@ from agents.config.schema import Key, keys
 from agents.config_actions import Changed, Difference, own_values
 from agents.config_forms import ImportForm, SettingForm
 from agents.context.startup import BASE
-from agents.models import Agent, SettingChange
+from agents.models import Agent
 from agents.seeding import seed_workspace
 from agents.settings_views import agent_for, shown
 from workspace.access import workspace_for
+from workspace.audit import changes_of
 from workspace.errors import NotVisible
-from workspace.models import Workspace
+from workspace.models import Change, User, Workspace
 from workspace.people_views import page, person, tried
 
 MOST_CHANGES = 30  # shown
@@ -208,7 +209,7 @@ def settings_page(
         "agent": scope if isinstance(scope, Agent) else None,
         "query": f"?agent={scope.name}" if isinstance(scope, Agent) else "",
         "agents": workspace.agents.filter(deleted_at=None).order_by("created_at"),
-        "changes": _changes(workspace),
+        "changes": _changes(workspace, person(request)),
         "drift": _drift(scope),
     }
     return shown(request, workspace, "agents/settings_all.html", context)
@@ -233,11 +234,9 @@ def _form(key: Key, own: Any, value: Value) -> SettingForm:
     return SettingForm(key=key, own=own, now=value.value)
 
 
-def _changes(workspace: Workspace) -> QuerySet[SettingChange]:
+def _changes(workspace: Workspace, viewer: User) -> QuerySet[Change]:
     """The latest changes of the workspace's layer and those of its agents."""
-    mine = Q(workspace=workspace) | Q(agent__workspace=workspace)
-    changes = SettingChange.objects.filter(mine).select_related("by", "agent")
-    return changes.order_by("-at", "-pk")[:MOST_CHANGES]
+    return changes_of(workspace, viewer, action="setting.changed")[:MOST_CHANGES]
 
 
 def _drift(scope: Workspace | Agent) -> str:

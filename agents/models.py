@@ -440,38 +440,3 @@ class Setting(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} ({self.layer})"
-
-
-class SettingChange(models.Model):
-    """Who changed which setting, when, from what to what. Null is unset."""
-
-    layer = models.CharField(max_length=12, choices=Setting.Layer.choices)
-    workspace = models.ForeignKey(
-        Workspace, null=True, on_delete=models.PROTECT, related_name="setting_changes"
-    )
-    agent = models.ForeignKey(
-        Agent, null=True, on_delete=models.PROTECT, related_name="setting_changes"
-    )
-    conversation = models.ForeignKey(
-        Conversation,
-        null=True,
-        on_delete=models.PROTECT,
-        related_name="setting_changes",
-    )
-    key = models.CharField(max_length=100)
-    old = models.JSONField(null=True)
-    new = models.JSONField(null=True)
-    by = models.ForeignKey(
-        User,
-        null=True,
-        on_delete=models.PROTECT,
-        related_name="+",
-        help_text="Empty: the server's operator, by a command.",
-    )
-    at = models.DateTimeField(default=timezone.now)
-
-    class Meta:
-        indexes = [models.Index(fields=["workspace", "-at"])]
-
-    def __str__(self) -> str:
-        return f"{self.key} ({self.layer}) at {self.at}"

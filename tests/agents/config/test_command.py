@@ -12,9 +12,9 @@ from agents.actions import start_conversation
 from agents.config.layers import effective
 from agents.config.schema import keys
 from agents.config_actions import save_settings
-from agents.models import SettingChange
 from agents.seeding import seed_workspace
 from workspace.errors import NotAllowed, NotVisible
+from workspace.models import Change
 
 
 def run(*arguments, errors=None):
@@ -38,7 +38,11 @@ def test_a_value_is_set_read_and_unset_and_each_change_is_kept(db):
     }
     assert run("unset", "tools.indexBudget") == done
     assert run("unset", "tools.indexBudget") == "Nothing changed."
-    changes = SettingChange.objects.order_by("pk").values_list("old", "new", "by")
+    changes = (
+        Change.objects.filter(action="setting.changed")
+        .order_by("pk")
+        .values_list("old", "new", "by")
+    )
     assert list(changes) == [(None, 9, None), (9, None, None)]
 
 
@@ -126,4 +130,4 @@ def test_people_change_the_layers_of_their_workspace_alone(
             save_settings(by=outsider, scope=scope, values=values)
     with pytest.raises(NotVisible):
         save_settings(by=owner, scope=None, values=values)
-    assert not SettingChange.objects.exists()
+    assert not Change.objects.filter(action="setting.changed").exists()

@@ -12,8 +12,9 @@ from django.utils.translation import override
 from agents.config.layers import effective
 from agents.config.schema import keys
 from agents.config_actions import save_settings
-from agents.models import Setting, SettingChange
+from agents.models import Setting
 from agents.seeding import seed_workspace
+from workspace.models import Change
 
 HIDDEN = [name for name, key in keys().items() if not key.about.in_force]
 
@@ -69,8 +70,8 @@ def test_an_admin_changes_a_setting_and_it_leaves_its_trace(as_, admin, workspac
     answer = change(browser, workspace, "tools.indexBudget", value="1,000")
     assert answer["Location"] == url
     assert effective(workspace)["tools.indexBudget"].value == 1_000
-    made = SettingChange.objects.get()
-    assert (made.by, made.key, made.old, made.new) == (
+    made = Change.objects.get(action="setting.changed")
+    assert (made.by, made.subject, made.old, made.new) == (
         admin,
         "tools.indexBudget",
         None,
@@ -156,7 +157,7 @@ def test_reset_goes_back_to_the_layer_below(as_, owner, workspace):
     change(as_(owner), workspace, "tools.indexBudget", do="reset")
     found = effective(workspace)["tools.indexBudget"]
     assert (found.value, found.origin) == (5, "server")
-    last = SettingChange.objects.latest("pk")
+    last = Change.objects.latest("pk")
     assert (last.old, last.new) == (77, None)
 
 
@@ -188,7 +189,7 @@ def test_an_agent_has_a_layer_of_its_own(as_, owner, workspace, url):
     assert effective(agent)["tools.deferred"].origin == "agent"
     assert effective(workspace)["tools.deferred"].value is True
     page = browser.get(f"{url}?agent={agent.name}")
-    assert page.context["changes"][0].agent == agent
+    assert page.context["changes"][0].subject == f"tools.deferred · {agent.name}"
     assert browser.get(f"{url}?agent=nobody").status_code == 404
 
 
