@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from agents import events, results
 from agents.approvals import Pending, answer_of_people, permit
+from agents.attaching import Brought, brought_in
 from agents.batches import Ready, batches
 from agents.context.governance import Governance
 from agents.errors import RunStopped, RunWaiting, ToolError
@@ -108,8 +109,11 @@ def _append_known(hold: Hold, calls: Sequence[ToolCall]) -> None:
             break
         if call.result_entry_id is None:
             known.append(call)
-    if known:
-        store_results(hold, known)
+    if not known:
+        return
+    is_whole = all(call.state == ToolCall.State.ENDED for call in calls)
+    brought = brought_in(hold, calls) if is_whole else Brought()
+    store_results(hold, known, *brought.drafts, told=brought.events)
 
 
 def prepare(

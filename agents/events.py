@@ -401,3 +401,16 @@ class ContextReported(Event):
     @property
     def text(self) -> str:
         return f"[context] {self.total} of {self.window} tokens"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RulesAttached(Event):
+    """Rules files came into the conversation; `cause` is a path that was touched."""
+
+    kind: ClassVar[str] = "rules.attached"
+    paths: tuple[str, ...]
+    cause: str
+
+    @property
+    def text(self) -> str:
+        return f"[rules] attached for {self.cause}: {', '.join(self.paths)}"

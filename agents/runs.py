@@ -9,6 +9,7 @@ whose conditional update says who won; events come last. The turn shows the run'
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,7 +30,7 @@ from agents.providers.wire import clean_values
 from workspace import access, live, transcript
 from workspace.actions import conversations
 from workspace.errors import LeaseLost
-from workspace.events import emit
+from workspace.events import Event, emit
 from workspace.models import Conversation, Entry, QueuedMessage, Turn, User
 from workspace.transcript import Draft, Sealed
 
@@ -254,17 +255,24 @@ def close_calls(hold: Hold) -> None:
     store_results(hold, left)
 
 
-def store_results(hold: Hold, calls: list[ToolCall]) -> None:
-    """Append the results of calls whose outcome is known, and link them."""
+def store_results(
+    hold: Hold, calls: list[ToolCall], *after: Draft, told: Sequence[Event] = ()
+) -> None:
+    """Append the results of calls whose outcome is known, and link them.
+
+    What comes `after` them, and the events that tell of it, are stored along with them.
+    """
     drafts = [results.draft_of(call, hold.run) for call in calls]
-    sealed = transcript.seal(hold.run.conversation_id, *drafts)
+    sealed = transcript.seal(hold.run.conversation_id, *drafts, *after)
     with transaction.atomic():
         entries = hold.append(*sealed)
-        for call, entry in zip(calls, entries, strict=True):
+        for call, entry in zip(calls, entries[: len(calls)], strict=True):
             call.result_entry = entry
         ToolCall.objects.bulk_update(
             calls, ["result_entry", "outcome", "ok", "state", "ended_at"]
         )
+        if told:
+            emit(*told)
 
 
 def start_next(run: Run) -> None:

@@ -35,7 +35,9 @@ HELP = {
     "mcpTools": gettext_noop(
         "Declared tools of MCP servers; deferred ones cost an index line only."
     ),
-    "rules": gettext_noop("AGENTS.md and its kind, read when the conversation began."),
+    "rules": gettext_noop(
+        "AGENTS.md and its kind: those of the start, and of folders worked in since."
+    ),
     "skills": gettext_noop(
         "Names and descriptions of skills, and the bodies loaded so far."
     ),
@@ -115,6 +117,8 @@ def category_of(kind: str, id: str) -> str:  # noqa: A002 - the segment's own wo
         return "systemPrompt"
     if kind == "tools":
         return "mcpTools" if id.startswith("tool:mcp__") else "builtinTools"
+    if kind in ("rules", "skills"):
+        return kind
     if kind == "startup":
         part = id.partition(":")[0]
         return part if part in ("rules", "skills") else "startupContext"

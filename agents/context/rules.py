@@ -120,6 +120,11 @@ class Kept:
     def is_whole(self) -> bool:
         return self.text == escaped(self.file.text)
 
+    def is_full(self, caps: Caps) -> bool:
+        """Whether it is as long as its own cap lets it be: no other file shortened it."""
+        path = printable(self.file.path)
+        return self.text == cut(escaped(self.file.text), caps.per_file, path)
+
 
 def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
@@ -218,7 +223,7 @@ def snapshot(found: Found, caps: Caps, *, off: bool = False) -> Snapshot:
         "off": off,
         "per_file": caps.per_file,
         "total": caps.total,
-        "files": [_row(one) for one in kept],
+        "files": [_row(one, caps) for one in kept],
         "gated": [
             {"path": file.path, "paths": list(file.globs), "size": len(file.text)}
             for file in found.files
@@ -235,13 +240,13 @@ def snapshot(found: Found, caps: Caps, *, off: bool = False) -> Snapshot:
     return Snapshot(tuple(_parts(kept)), record)
 
 
-def _row(kept: Kept) -> dict[str, Any]:
+def _row(kept: Kept, caps: Caps) -> dict[str, Any]:
     file = kept.file
     return {
         "path": file.path,
         "size": len(file.text),
         "kept": len(kept.text),
-        "whole": kept.is_whole,
+        "full": kept.is_full(caps),
         "digest": file.digest,
         "note": file.note,
     }

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.providers.base import Message, Owner, ToolRequest
+from agents.providers.base import Message, Owner, SegmentKind, ToolRequest
 
 INTERRUPTED = "interrupted: it may or may not have taken effect; check before repeating"
 
@@ -146,7 +146,13 @@ def _spoken(item: Item) -> list[Message]:
         text = f"[{name}] {body.get('text', '')}" if name else body.get("text", "")
         title = "User message"
     elif body.get("to_model"):
-        text, title = body["text"], "Notice"
+        text, title = body["text"], body.get("path") or "Notice"
     else:
         return []
-    return [Message("user", text, Owner("message", f"entry:{item.seq}", title))]
+    return [Message("user", text, Owner(_kind_of(body), f"entry:{item.seq}", title))]
+
+
+def _kind_of(body: dict[str, Any]) -> SegmentKind:
+    """Which row of the account a spoken entry belongs to."""
+    kinds: dict[str, SegmentKind] = {"rules": "rules", "skill": "skills"}
+    return kinds.get(body.get("type", ""), "message")

@@ -18,6 +18,8 @@ SegmentKind = Literal[
     "tools",  # one declared tool
     "system",  # base instructions, guidance, mode, persona
     "startup",  # startup context: environment, rules, skills index, deferred index
+    "rules",  # a rules file that came in later
+    "skills",  # a skill that was loaded or announced later
     "message",  # what people, the model and its tools said
 ]
 

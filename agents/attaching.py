@@ -1,0 +1,66 @@
+"""What a round brings in besides its results: rules of the folders it worked in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from agents import events
+from agents.context.nested import Known, attachments
+from agents.context.touching import Touch, touches
+from agents.guarding import real_call
+from agents.models import ToolCall
+from agents.runs import Hold
+from agents.tools.base import Tool
+from agents.tools.registry import resolve
+from workspace.events import Event
+from workspace.models import Entry
+from workspace.transcript import Draft
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """Notices to append behind a round's results, and the events that tell of them."""
+
+    drafts: tuple[Draft, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+def brought_in(hold: Hold, calls: Sequence[ToolCall]) -> Brought:
+    """What these ended calls of a round bring in. Reads the disk, so before storing."""
+    touched = [touch for call in calls for touch in touched_by(call)]
+    if not touched:
+        return Brought()
+    known = Known.of(hold.items)
+    found = attachments(hold.run.conversation.root, touched, known)
+    if not found:
+        return Brought()
+    drafts = (
+        Draft(kind=Entry.Kind.NOTICE, body=one.body(), turn=hold.run.turn)
+        for one in found
+    )
+    paths = tuple(one.kept.file.path for one in found)
+    cause = found[0].cause
+    told = events.RulesAttached(**hold.ids, paths=paths, cause=cause)
+    return Brought(tuple(drafts), (told,))
+
+
+def touched_by(call: ToolCall) -> list[Touch]:
+    """The paths that a call worked on; none when it was refused or never ran."""
+    outcome: Mapping[str, Any] = call.outcome or {}
+    if not call.ok and "exit" not in (outcome.get("meta") or {}):
+        return []
+    name, arguments = real_call(call.name, call.arguments)
+    tool = resolve(name)
+    return touches(tool, _values(tool, arguments)) if tool else []
+
+
+def _values(tool: Tool, arguments: str) -> dict[str, Any]:
+    """The arguments by their declared names; {} for what does not fit."""
+    try:
+        return tool.arguments.model_validate_json(arguments or "{}").model_dump()
+    except ValidationError:
+        return {}
