@@ -75,12 +75,16 @@ def get(workspace_id: UUID, sha256: str) -> bytes:
 
 def record(workspace_id: UUID, data: bytes, mime: str) -> Blob:
     """Keep the bytes and the row by which people reach them."""
-    sha256 = put(workspace_id, data)
+    return register(workspace_id, put(workspace_id, data), len(data), mime)
+
+
+def register(workspace_id: UUID, sha256: str, size: int, mime: str) -> Blob:
+    """The row of bytes that lie in the store already."""
     blob, _ = Blob.objects.update_or_create(
         workspace_id=workspace_id,
         sha256=sha256,
         defaults={"shredded_at": None},
-        create_defaults={"size": len(data), "mime": mime},
+        create_defaults={"size": size, "mime": mime},
     )
     return blob
 
