@@ -37,7 +37,7 @@ from agents.surface.bridge import Bridge, schema_digest
 from agents.tools.base import Arguments, Tool, ToolContext, ToolResult
 from agents.tools.caps import cap
 from agents.tools.registry import resolve
-from workspace import blobs, live
+from workspace import blobs, images, live
 from workspace.events import emit
 
 logger = logging.getLogger(__name__)
@@ -299,6 +299,7 @@ def context_of(hold: Hold, one: Ready, stream: live.TextStream) -> ToolContext:
         last_seen=lambda path: last_seen(run.conversation_id, path),
         stored_output=lambda path: stored_output(hold, path),
         progress=stream.write,
+        sees_images=hold.sees_images,
         bridge=one.bridge,
     )
 
@@ -351,6 +352,7 @@ def _end(
         if note:
             call.outcome["notes"] = [note]
         call.save()
+        images.register(hold.run.workspace_id, result.meta.get("images", ()))
         emit(_finished_event(hold, call, len(result.output)))
         if remark.suspected:
             name, count = remark.suspected

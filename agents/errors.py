@@ -12,6 +12,7 @@ ProviderError               the model service failed; the sentence is for people
 ├── ContextOverflow         the request is larger than the model's window
 ├── ProviderAuthFailed      the key is wrong, missing or out of credit
 └── ProviderRejected        the service will not take this request, now or later
+    └── ImagesRefused       because of the images in it
 """
 
 from __future__ import annotations
@@ -81,3 +82,7 @@ class ProviderAuthFailed(ProviderError):
 
 class ProviderRejected(ProviderError):
     """The service refuses the request itself."""
+
+
+class ImagesRefused(ProviderRejected):
+    """The service's words speak of images: the model may not see any."""

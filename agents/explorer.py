@@ -38,6 +38,7 @@ _STARTS = {
 _WORDS = re.compile(
     r'"(?:content|text|output|arguments|description)":\s*"((?:[^"\\]|\\.)+)', re.DOTALL
 )
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{64,}={0,2}")
 _ESCAPE = re.compile(r'\\(?:(["\\/])|([bfnrt])|u([0-9a-fA-F]{4}))')
 
 
@@ -236,7 +237,13 @@ def title_of(title: str) -> str:
 
 
 def text_of(segment: Segment) -> str:
-    return segment.data.decode("utf-8", "replace")
+    text = segment.data.decode("utf-8", "replace")
+    return _BASE64.sub(_image_instead, text) if segment.is_picture else text
+
+
+def _image_instead(match: re.Match[str]) -> str:
+    size = number_format(len(match[0]), force_grouping=True)
+    return _("[… the image, %(size)s characters of base64 …]") % {"size": size}
 
 
 def excerpt(text: str) -> str:

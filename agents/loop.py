@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from agents import events, runs
 from agents.calls import answer_calls
+from agents.context.assemble import sees_images
 from agents.endpoints import Choice
-from agents.errors import ContextOverflow, LimitReached, ProviderUnavailable, RunWaiting
+from agents.errors import (
+    ContextOverflow,
+    ImagesRefused,
+    LimitReached,
+    ProviderUnavailable,
+    RunWaiting,
+)
 from agents.governing import next_request, too_large
-from agents.models import ModelCall, ToolCall
+from agents.models import LanguageModel, ModelCall, ToolCall
 from agents.receive import receive
 from agents.runs import Hold
 from agents.standing import (
@@ -36,6 +43,7 @@ def execute(hold: Hold, choice: Choice) -> None:
     """
     while True:
         hold.check()
+        hold.sees_images = sees_images(choice.language_model)
         standing = standing_of(hold.run)
         try:
             if standing.open_calls:
@@ -60,6 +68,9 @@ def play_round(hold: Hold, choice: Choice, standing: Standing) -> None:
         reporting = True
     try:
         ask(hold, choice, final=reporting)
+    except ImagesRefused:
+        if not turned_blind(choice):
+            raise
     except ProviderUnavailable as error:
         if error.retry_after is None or rests(hold) >= MAX_RESTS:
             raise
@@ -79,6 +90,21 @@ def ask(hold: Hold, choice: Choice, *, final: bool) -> None:
         receive(hold, choice, request, final=final)
     except ContextOverflow as error:
         raise too_large(request, error) from error
+
+
+def turned_blind(choice: Choice) -> bool:
+    """Remember that the model takes no images; False if it was not on trial.
+
+    The round is then played again with the names of the images in their place.
+    """
+    model, vision = choice.language_model, LanguageModel.Vision
+    if model.vision != vision.UNKNOWN:
+        return False
+    LanguageModel.objects.filter(pk=model.pk, vision=vision.UNKNOWN).update(
+        vision=vision.NO
+    )
+    model.vision = vision.NO
+    return True
 
 
 def rests(hold: Hold) -> int:

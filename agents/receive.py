@@ -16,6 +16,7 @@ from agents.context.assemble import Assembled
 from agents.context.preview import report_of
 from agents.endpoints import Choice
 from agents.errors import (
+    ImagesRefused,
     ProviderError,
     ProviderRejected,
     ProviderUnavailable,
@@ -158,6 +159,8 @@ def receive(
     except ProviderError as error:
         stream.restart()
         settle_failed(stream, error)
+        if isinstance(error, ImagesRefused) and not assembled.request.pictures:
+            raise ProviderRejected(error.message) from error
         raise
     calls = _store(stream, choice, assembled, completion)
     stream.close()

@@ -46,6 +46,8 @@ class Hold:
     stuck_after: float = float("inf")
     #: Set when the worker drains: the run is handed back between two rounds.
     leave_at_boundary: bool = False
+    #: Whether the model that is asked may be shown images.
+    sees_images: bool = True
     #: The transcript as far as it was read: reading on costs what is new.
     items: list[Item] = field(default_factory=list)
 

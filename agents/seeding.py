@@ -47,7 +47,7 @@ def seed_simulator() -> LanguageModel:
         defaults={
             "window": SIMULATED_WINDOW,
             "max_output": SIMULATED_OUTPUT,
-            "vision": LanguageModel.Vision.NO,
+            "vision": LanguageModel.Vision.YES,
         },
     )
     return model

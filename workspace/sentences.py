@@ -45,6 +45,9 @@ KNOWN = (
     gettext_noop("The request is larger than %(name)s's model can take.%(quote)s"),
     gettext_noop("%(name)s is limiting requests (status 429).%(quote)s"),
     gettext_noop("%(name)s is failing or overloaded (status %(status)s).%(quote)s"),
+    gettext_noop(
+        "%(name)s refuses the images of the request (status %(status)s).%(quote)s"
+    ),
     gettext_noop("%(name)s refuses the request (status %(status)s).%(quote)s"),
     gettext_noop("%(name)s cannot be reached: %(why)s."),
     gettext_noop("%(name)s did not accept a connection within %(seconds)s seconds."),

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.context import outgoing, startup
+from agents.context import outgoing, pictures, startup
+from agents.context.pictures import Load
 from agents.context.segments import Segment, segments_of
 from agents.context.view import Item
 from agents.models import LanguageModel
@@ -65,19 +66,22 @@ def assemble(
     metadata: dict[str, str] | None = None,
     messages: Sequence[Message] | None = None,
     cap: int | None = None,
+    load: Load = pictures.nothing,
 ) -> Assembled:
     """The request that follows from a transcript. Pure: equal items, equal bytes.
 
     `messages` stand for those of the transcript: for a request beside the conversation
     that shares its beginning. `cap` (tokens) stands for the model's window.
+    `load` reads the stored images that the messages show.
     """
+    said = outgoing.messages(items) if messages is None else messages
     cap = cap or language_model.window
     prompt = build_prompt(
         items,
         language_model,
         effort,
         metadata or {},
-        outgoing.messages(items) if messages is None else messages,
+        pictures.shown(said, load, sees=sees_images(language_model)),
         cap,
     )
     request = provider.encode(prompt)
@@ -110,6 +114,11 @@ def build_prompt(
         effort=effort,
         metadata=metadata,
     )
+
+
+def sees_images(language_model: LanguageModel) -> bool:
+    """Whether it is sent images: one that is not known to be blind gets a try."""
+    return language_model.vision != LanguageModel.Vision.NO
 
 
 def reserved_tokens(language_model: LanguageModel, cap: int) -> int:

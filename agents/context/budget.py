@@ -82,16 +82,19 @@ class Counts:
         """From an assembled request; `factor` is the model's calibration."""
         fixed: dict[str, int] = {}
         entries: dict[int, int] = {}
+        images: dict[int, int] = {}
         for one in segments:
             kind, _, rest = one.id.partition(":")
             seq = rest.partition(":")[0]
             tokens = round(one.tokens * factor)
             if kind == "entry" and seq.isdecimal():
                 entries[int(seq)] = entries.get(int(seq), 0) + tokens
+                if ":image:" in rest:
+                    images[int(seq)] = images.get(int(seq), 0) + tokens
             else:
                 row = category_of(one.kind, one.id)
                 fixed[row] = fixed.get(row, 0) + tokens
-        return cls(fixed, entries)
+        return cls(fixed, entries, images)
 
     @property
     def prefix(self) -> int:

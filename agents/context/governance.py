@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from agents.config.layers import effective
 from agents.config.schema import Settings
-from agents.context import outgoing, pruning, tokens
+from agents.context import outgoing, pictures, pruning, tokens
 from agents.context.assemble import Assembled, assemble
 from agents.context.budget import Counts, Limits
 from agents.context.cadence import Prices
@@ -89,6 +89,7 @@ class Maker:
     choice: Choice
     effort: str
     governance: Governance = DEFAULTS
+    load: pictures.Load = pictures.nothing
 
     @classmethod
     def of(cls, conversation: Conversation, choice: Choice, effort: str) -> Maker:
@@ -99,6 +100,7 @@ class Maker:
             choice,
             effort,
             Governance.now(conversation),
+            pictures.loader(conversation.workspace_id),
         )
 
     def assemble(self, items: Sequence[Item], plan: Plan | None = None) -> Assembled:
@@ -111,6 +113,7 @@ class Maker:
             effort=self.effort,
             cap=self.governance.cap_of(model),
             messages=plan.asking(outgoing.messages(items)) if plan else None,
+            load=self.load,
         )
 
     def plan(

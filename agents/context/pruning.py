@@ -21,7 +21,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from agents.context.cadence import REMEMBERED, Prices, RoundSize, worth_moving
-from agents.context.view import Item, result_text
+from agents.context.pictures import without
+from agents.context.view import Item, pictures_of, result_text
 from agents.providers.base import Message
 from agents.tools.base import Tool
 from agents.tools.registry import resolve
@@ -31,6 +32,9 @@ EXEMPT = frozenset(("skill_view", "tool_search", "ask_user", "delegate_task", "a
 
 #: Characters from which a string argument of an old write is worth replacing.
 LARGE_ARGUMENT = 400
+
+#: Of an image, roughly: enough to weigh rounds against each other.
+PIXELS_PER_TOKEN = 750
 
 Cause = Literal["literal", "batch", "pays", "cold", "squeeze", "restore"]
 Find = Callable[[str], Tool | None]
@@ -79,6 +83,10 @@ class Step:
     def item(self, seq: int) -> Item:
         """The entry it will become: for a preview of the request that follows."""
         return Item(seq, "notice", self.body())
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.stubs or self.arguments or self.images)
 
     @property
     def text(self) -> str:
@@ -131,7 +139,8 @@ def recorded(rows: Iterable[Item]) -> Pruned:
 
 def apply(messages: Sequence[Message], pruned: Pruned) -> tuple[Message, ...]:
     """The messages with their stubs in place."""
-    return tuple(_applied(message, pruned) for message in messages)
+    stubbed = [_applied(message, pruned) for message in messages]
+    return tuple(without(stubbed, pruned.images))
 
 
 def _applied(message: Message, pruned: Pruned) -> Message:
@@ -220,7 +229,7 @@ def decide(
     # What was exempt at an earlier step waits for a step that costs nothing more.
     first = boundary if cause == "pays" else 0
     step = work.step(cause, first, target)
-    return step if step.stubs or step.arguments else None
+    return None if step.is_empty else step
 
 
 def _cause(
@@ -270,6 +279,13 @@ class Work:
         text = stub_of(result.body, self.find)
         return text if len(text) < len(result_text(result.body)) else None
 
+    def seen(self, result: Item) -> int:
+        """Tokens of the images that a result brought and that are still sent."""
+        if result.seq in self.done.images:
+            return 0
+        pixels = (one.width * one.height for one in pictures_of(result))
+        return sum(-(-one // PIXELS_PER_TOKEN) for one in pixels)
+
     def sizes(self, start: int) -> list[RoundSize]:
         """Tokens of rounds: what stays, and what a step would take away."""
         return [self._size(one) for one in self.rounds[start:]]
@@ -278,7 +294,7 @@ class Work:
         said = [one.answer, *one.others]
         stays = sum(self.count(row.body.get("text") or "") for row in said)
         known = self.done.arguments.get(one.answer.seq, {})
-        prunable = 0
+        prunable = sum(map(self.seen, one.results))
         for call in one.answer.body.get("tool_calls", ()):
             stays += self.count(known.get(call["call_id"], call["arguments"]))
         for result in one.results:
@@ -293,9 +309,13 @@ class Work:
         """The step that takes in the rounds from `first` to before `target`."""
         stubs: dict[int, str] = {}
         arguments: dict[int, dict[str, str]] = {}
+        images: list[int] = []
         saved = 0
         for one in self.rounds[first:target]:
             for result in one.results:
+                if size := self.seen(result):
+                    images.append(result.seq)
+                    saved += size
                 if (text := self.stub(result)) is not None:
                     stubs[result.seq] = text
                     whole = result_text(result.body)
@@ -307,7 +327,7 @@ class Work:
                     text = smaller.get(call["call_id"], call["arguments"])
                     saved += self.count(call["arguments"]) - self.count(text)
         end = self.rounds[target - 1].end if target else 0
-        return Step(cause, end, stubs, arguments, saved_tokens=max(0, saved))
+        return Step(cause, end, stubs, arguments, tuple(images), max(0, saved))
 
     def smaller_arguments(self, one: ToolRound) -> dict[str, str]:
         """Shorter arguments for the round's successful writes, by call id."""

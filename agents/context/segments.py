@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from agents.context import tokens
-from agents.providers.base import Block, Owner, Piece, Request
+from agents.providers.base import Block, Piece, Request
 from agents.providers.wire import inside_string
 
 #: Between two parts of the startup context.
@@ -26,6 +26,7 @@ class Segment:
     tokens: int
     size: int
     data: bytes
+    is_picture: bool = False
 
 
 def segments_of(
@@ -35,13 +36,13 @@ def segments_of(
 
     `startup` are the parts of the startup context: its message is cut at their borders.
     """
-    grouped: list[tuple[Owner, list[bytes]]] = []
+    grouped: list[list[Piece]] = []
     for piece in _cut(request.pieces, startup):
-        if grouped and grouped[-1][0] == piece.owner:
-            grouped[-1][1].append(piece.data)
+        if grouped and grouped[-1][0].owner == piece.owner:
+            grouped[-1].append(piece)
         else:
-            grouped.append((piece.owner, [piece.data]))
-    return tuple(_segment(owner, b"".join(parts), encoding) for owner, parts in grouped)
+            grouped.append([piece])
+    return tuple(_segment(pieces, encoding) for pieces in grouped)
 
 
 def _cut(pieces: Iterable[Piece], startup: Sequence[Block]) -> Iterable[Piece]:
@@ -70,13 +71,17 @@ def _cut_startup(piece: Piece, blocks: Sequence[Block]) -> Iterable[Piece]:
     yield Piece(blocks[-1].owner, piece.data[start:])
 
 
-def _segment(owner: Owner, data: bytes, encoding: str) -> Segment:
+def _segment(pieces: Sequence[Piece], encoding: str) -> Segment:
+    owner, data = pieces[0].owner, b"".join(piece.data for piece in pieces)
+    text = b"".join(piece.data for piece in pieces if piece.tokens is None)
+    counted = tokens.count(text.decode("utf-8", "replace"), encoding) if text else 0
     return Segment(
         owner.kind,
         owner.id,
         owner.title,
         hashlib.sha256(data).hexdigest()[:16],
-        tokens.count(data.decode("utf-8", "replace"), encoding),
+        counted + sum(piece.tokens or 0 for piece in pieces),
         len(data),
         data,
+        is_picture=any(piece.tokens is not None for piece in pieces),
     )

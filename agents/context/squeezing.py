@@ -59,7 +59,7 @@ def squeeze(
     step = work.step("squeeze", 0, len(rounds) - 1)
     if step.saved_tokens < need:
         step = _with_large_pieces(step, work, need)
-    return step if step.stubs or step.arguments else None
+    return None if step.is_empty else step
 
 
 def _with_large_pieces(step: Step, work: Work, need: int) -> Step:

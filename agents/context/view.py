@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.providers.base import Message, Owner, SegmentKind, ToolRequest
+from agents.providers.base import Message, Owner, Picture, SegmentKind, ToolRequest
 
 INTERRUPTED = "interrupted: it may or may not have taken effect; check before repeating"
 
@@ -110,7 +110,47 @@ def _round_messages(one: Round) -> list[Message]:
         reasoning=body.get("reasoning", ""),
         opaque=body.get("opaque"),
     )
-    return [said, *(_result(answer, call, one.results) for call in calls)]
+    results = [_result(answer, call, one.results) for call in calls]
+    return [said, *results, *_images_of(one, calls)]
+
+
+def _images_of(one: Round, calls: Sequence[ToolRequest]) -> list[Message]:
+    """One message with all images that the results of a round brought, if any did."""
+    sources: list[str] = []
+    pictures: list[Picture] = []
+    for call in calls:
+        row = one.results.get(call.call_id)
+        brought = pictures_of(row) if row else []
+        if row and brought:
+            meta = row.body["meta"]
+            source = meta.get("path") or ", ".join(one.name for one in brought)
+            sources.append(f"{meta.get('tool') or row.body['name']}: {source}")
+            pictures += brought
+    if not pictures:
+        return []
+    owner = Owner("message", f"entry:{one.end}:images", "Images of tool results")
+    text = f"(images from {'; '.join(sources)})"
+    return [Message("user", text, owner, pictures=tuple(pictures))]
+
+
+def pictures_of(item: Item) -> list[Picture]:
+    """The images that a message or a tool's result brought into the conversation."""
+    if item.kind == "tool_result":
+        rows = (item.body.get("meta") or {}).get("images") or ()
+    else:
+        rows = item.body.get("images") or ()
+    return [
+        Picture(
+            row["sha256"],
+            row["mime"],
+            row["width"],
+            row["height"],
+            row["name"],
+            item.seq,
+            Owner("message", f"entry:{item.seq}:image:{number}", "Image"),
+        )
+        for number, row in enumerate(rows)
+    ]
 
 
 def _result(answer: Item, call: ToolRequest, results: dict[str, Item]) -> Message:
@@ -149,7 +189,8 @@ def _spoken(item: Item) -> list[Message]:
         text, title = body["text"], body.get("path") or "Notice"
     else:
         return []
-    return [Message("user", text, Owner(_kind_of(body), f"entry:{item.seq}", title))]
+    owner = Owner(_kind_of(body), f"entry:{item.seq}", title)
+    return [Message("user", text, owner, pictures=tuple(pictures_of(item)))]
 
 
 def _kind_of(body: dict[str, Any]) -> SegmentKind:

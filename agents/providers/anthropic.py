@@ -23,6 +23,7 @@ from agents.providers.base import (
     Delta,
     Message,
     Owner,
+    Picture,
     Piece,
     Prompt,
     Request,
@@ -91,6 +92,7 @@ class _Part:
 
     owner: Owner
     data: bytes
+    tokens: int | None = None
 
 
 def _encode(prompt: Prompt, mark: bytes) -> Iterator[Piece]:
@@ -165,16 +167,28 @@ def _blocks(parts: list[_Part], mark: bytes, marked: set[int]) -> Iterator[Piece
     comma = b""
     for number, part in enumerate(parts):
         if mark and number in marked:
-            yield Piece(part.owner, comma + part.data)
+            yield Piece(part.owner, comma + part.data, part.tokens)
             yield envelope(mark)
             yield Piece(part.owner, b"}")
         else:
-            yield Piece(part.owner, comma + part.data + b"}")
+            yield Piece(part.owner, comma + part.data + b"}", part.tokens)
         comma = b","
 
 
 def _parts(message: Message) -> list[_Part]:
-    return [_Part(message.owner, dumps(block)[:-1]) for block in _content_of(message)]
+    said = [_Part(message.owner, dumps(block)[:-1]) for block in _content_of(message)]
+    return said + [_picture(picture) for picture in message.pictures]
+
+
+def _picture(picture: Picture) -> _Part:
+    source = {"type": "base64", "media_type": picture.mime, "data": picture.data}
+    block = dumps({"type": "image", "source": source})
+    return _Part(picture.owner, block[:-1], picture_tokens(picture))
+
+
+def picture_tokens(picture: Picture) -> int:
+    """Anthropic's rule: one token for 750 pixels."""
+    return -(-picture.width * picture.height // 750)
 
 
 def _content_of(message: Message) -> list[dict[str, Any]]:

@@ -65,12 +65,30 @@ class ToolRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """A stored image that a message shows; `seq` is the entry that brought it.
+
+    `data` is its file in base64, filled in only for a request that is really encoded.
+    """
+
+    sha256: str
+    mime: str
+    width: int
+    height: int
+    name: str
+    seq: int
+    owner: Owner
+    data: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of the outgoing view.
 
     `assistant` may carry `tool_calls`, `reasoning` and `opaque` (what its own API needs
     back verbatim: thinking blocks with signatures; other APIs ignore it). `tool`
-    answers `call_id`; `ok=False` marks an error result.
+    answers `call_id`; `ok=False` marks an error result. `pictures` follow the text of a
+    `user` message.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -81,6 +99,7 @@ class Message:
     ok: bool = True
     reasoning: str = ""
     opaque: dict[str, Any] | None = None
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +117,15 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some bytes of a request and whom they belong to."""
+    """Some bytes of a request and whom they belong to.
+
+    `tokens` is what they cost where that does not follow from their text: an image is
+    billed by its size in pixels. None for text.
+    """
 
     owner: Owner
     data: bytes
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +137,11 @@ class Request:
     @property
     def body(self) -> bytes:
         return b"".join(piece.data for piece in self.pieces)
+
+    @property
+    def pictures(self) -> int:
+        """How many images it shows."""
+        return sum(piece.tokens is not None for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ requests of a conversation so share the longest prefix: only the end grows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from agents.providers.base import (
     Completion,
     Delta,
     Message,
+    Picture,
     Piece,
     Prompt,
     Request,
@@ -111,10 +113,10 @@ def encode(prompt: Prompt, dialect: Dialect) -> Request:
         pieces.append(envelope(b"]"))
     pieces.append(envelope(b',"messages":['))
     pieces += _system(prompt)
-    messages = listed((m.owner, dumps(_message(m, dialect))) for m in prompt.messages)
-    for number, piece in enumerate(messages):
-        comma = b"," if prompt.system and number == 0 else b""
-        pieces.append(Piece(piece.owner, comma + piece.data))
+    comma = b"," if prompt.system else b""
+    for message in prompt.messages:
+        pieces += _pieces(message, dialect, comma)
+        comma = b","
     pieces.append(envelope(b"]}"))
     return Request(tuple(pieces))
 
@@ -153,6 +155,29 @@ def _system(prompt: Prompt) -> Iterator[Piece]:
         yield Piece(block.owner, gap + inside_string(block.text))
         gap = rb"\n\n"
     yield envelope(b'"}')
+
+
+def _pieces(message: Message, dialect: Dialect, comma: bytes) -> Iterator[Piece]:
+    """A message; each of its images is a piece of its own."""
+    if not message.pictures:
+        yield Piece(message.owner, comma + dumps(_message(message, dialect)))
+        return
+    text = dumps({"type": "text", "text": clean(message.text)})
+    yield Piece(message.owner, b'%b{"role":"user","content":[%b' % (comma, text))
+    last = len(message.pictures) - 1
+    for number, picture in enumerate(message.pictures):
+        url = {"url": f"data:{picture.mime};base64,{picture.data}"}
+        block = dumps({"type": "image_url", "image_url": url})
+        end = b"]}" if number == last else b""
+        yield Piece(picture.owner, b"," + block + end, picture_tokens(picture))
+
+
+def picture_tokens(picture: Picture) -> int:
+    """OpenAI's rule: 85, and 170 for each tile of 512 pixels, scaled to 2048 x 768."""
+    width, height = picture.width, picture.height
+    scale = min(1.0, 2048 / max(width, height), 768 / min(width, height))
+    tiles = math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
+    return 85 + 170 * tiles
 
 
 def _message(message: Message, dialect: Dialect) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from agents.errors import (
     ContextOverflow,
+    ImagesRefused,
     ProviderAuthFailed,
     ProviderError,
     ProviderRejected,
@@ -33,6 +34,9 @@ _NO_CREDIT = re.compile(
     r"insufficient_quota|insufficient[ _]balance|credit balance is too low"
     r"|billing_hard_limit|exceeded your current quota",
     re.IGNORECASE,
+)
+_IMAGES = re.compile(
+    r"\bimages?\b|image_url|\bvision\b|multi-?modal|mmproj|input_modalit", re.IGNORECASE
 )
 _MASKED_KEY = re.compile(
     r"(?<![\w.-])[\w.-]*\*{2,}[\w.*-]*|\b(?:sk|pk|rk|gsk|xai)-[\w*.-]{4,}"
@@ -123,6 +127,10 @@ def _classify(
         return ProviderUnavailable(
             f"{name} is limiting requests (status 429).{quote}", retry_after=wait
         )
+    if _speaks_of_images(status, evidence):
+        return ImagesRefused(
+            f"{name} refuses the images of the request (status {status}).{quote}"
+        )
     if status >= 500 or status in (408, 425):
         if _OVERFLOW.search(evidence) and status == 500:
             return ContextOverflow(
@@ -133,6 +141,14 @@ def _classify(
             retry_after=wait,
         )
     return ProviderRejected(f"{name} refuses the request (status {status}).{quote}")
+
+
+def _speaks_of_images(status: int, evidence: str) -> bool:
+    """Refusals of images; llama.cpp says so with a 500 that no retry would change."""
+    if status in (400, 404, 415, 422, 501):
+        return bool(_IMAGES.search(evidence))
+    unsupported = re.search(r"not supported|unsupported|mmproj", evidence, re.I)
+    return status == 500 and bool(unsupported and _IMAGES.search(evidence))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

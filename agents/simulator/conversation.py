@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from PIL import Image
+
 from agents.providers.wire import dumps
+from agents.simulator.cache import BYTES_PER_TOKEN
 from agents.simulator.steps import Call
+
+#: Of an image, for either API.
+_PIXELS_PER_TOKEN = 750
 
 Api = Literal["chat", "messages"]
 
@@ -69,7 +78,7 @@ def cacheable(body: dict[str, Any]) -> bytes:
     Cache marks say where to keep, not what: they are left out.
     """
     kept = {key: body[key] for key in body if key in ("tools", "system", "messages")}
-    return dumps(_without_marks(kept))
+    return dumps(_without_files(_without_marks(kept)))
 
 
 def _without_marks(value: Any) -> Any:
@@ -78,6 +87,32 @@ def _without_marks(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_marks(item) for item in value]
     return value
+
+
+def _without_files(value: Any) -> Any:
+    """The same with text in place of images: as much as they are billed tokens."""
+    if isinstance(value, list):
+        return [_without_files(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("type") == "image_url":
+        return _stand_in(str((value.get("image_url") or {}).get("url", "")))
+    if value.get("type") == "image":
+        return _stand_in(str((value.get("source") or {}).get("data", "")))
+    return {key: _without_files(item) for key, item in value.items()}
+
+
+def _stand_in(address: str) -> str:
+    data = address.rpartition(",")[2]
+    try:
+        file = io.BytesIO(base64.b64decode(data, validate=True))
+        with Image.open(file, formats=["PNG", "JPEG", "WEBP", "GIF"]) as opened:
+            width, height = opened.size
+    except (OSError, ValueError, SyntaxError):
+        raise BadRequest("Could not process image.") from None
+    size = -(-width * height // _PIXELS_PER_TOKEN) * BYTES_PER_TOKEN
+    digest = hashlib.sha256(data.encode()).hexdigest()
+    return (digest * (size // len(digest) + 1))[:size]
 
 
 def _tools(api: Api, declared: list[Any]) -> dict[str, dict[str, Any]]:

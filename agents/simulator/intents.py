@@ -65,6 +65,8 @@ _DELEGATE_KO = re.compile(r"([^.\n]{1,80}?)(?:을|를)?\s*위임")
 _FILE = re.compile(PATH)
 _PARALLEL = re.compile(r"\bin parallel\b|\bat (?:the same time|once)\b|동시에", re.I)
 
+_IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif")
+
 _MAX_READ = 2_000  # characters of a text; the rules are not made for novels
 
 Schemas = dict[str, dict[str, Any]]
@@ -136,7 +138,10 @@ def _list(match: re.Match[str], schemas: Schemas) -> Made:
 
 
 def _read(match: re.Match[str], schemas: Schemas) -> Made:
-    return "read_file", {"path": match[0]}
+    path: str = match[0]
+    if "view_image" in schemas and path.lower().endswith(_IMAGES):
+        return "view_image", {"path": path}
+    return "read_file", {"path": path}
 
 
 def _search(match: re.Match[str], schemas: Schemas) -> Made:

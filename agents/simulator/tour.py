@@ -67,7 +67,7 @@ def _follows_a_stop(before: Said, said: Said) -> bool:
 def _is_notice(text: str) -> bool:
     """Whether the workspace, not a person, says this."""
     text = text.lstrip()
-    if _STARTUP.match(text):
+    if _STARTUP.match(text) or text.startswith("(images from "):
         return True
     if not text.startswith(("<", "[")) or text.startswith("[["):
         return False

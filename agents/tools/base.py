@@ -63,6 +63,8 @@ class ToolResult:
     `todo`      the whole checklist: [{content, status}]
     `matches`   how many a search found; `truncated` if it stopped at its limit
     `commit`    the hash of a new commit
+    `images`    stored images that the model is shown after the results of the round, each
+                `workspace.images.Kept.body()`; see `agents.tools.images.attach_images`
     """
 
     ok: bool
@@ -104,6 +106,7 @@ class ToolContext:
     `last_seen` gives the sha256 under which this conversation last read or wrote a file
     (path relative to the root), None if never. `stored_output` gives the bytes behind a
     virtual path `.tallyroom/outputs/<prefix>.txt`. `progress` takes live output text.
+    `sees_images`: whether the model that asks may be shown images.
     """
 
     root: Path
@@ -119,6 +122,7 @@ class ToolContext:
     last_seen: Callable[[str], str | None] = _nothing_seen
     stored_output: Callable[[str], bytes | None] = _no_output
     progress: Callable[[str], None] = _silent
+    sees_images: bool = True
     bridge: Finder | None = None
 
 

@@ -9,6 +9,7 @@ from agents.tools import (
     execution,
     files,
     git,
+    images,
     listing,
     search,
     talking,
@@ -18,6 +19,7 @@ from agents.tools.base import Tool
 #: In the order in which they are declared.
 BUILTIN: tuple[Tool, ...] = (
     *files.TOOLS,
+    *images.TOOLS,
     *listing.TOOLS,
     *search.TOOLS,
     *execution.TOOLS,

@@ -38,6 +38,7 @@ def test_the_default_declares_the_core_and_defers_the_rest():
     found = of()
     assert set(found.resident) == {
         "read_file",
+        "view_image",
         "write_file",
         "edit_file",
         "shell",
