@@ -382,6 +382,54 @@ class LoadedTool(models.Model):
         return f"{self.tool}, loaded by {self.cause}"
 
 
+class McpServer(models.Model):
+    """A server of tools that a workspace uses, with what it last said it offers.
+
+    What is stored here is enough to make a surface: nothing has to be connected.
+    """
+
+    class State(models.TextChoices):
+        CONNECTING = "connecting", "Connecting"
+        READY = "ready", "Ready"
+        FAILED = "failed", "Failed"
+        LEFT = "left", "Disconnected"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.PROTECT, related_name="mcp_servers"
+    )
+    name = models.CharField(max_length=30)
+    trusted = models.BooleanField(
+        default=True, help_text="Tools that it calls read-only run without a question."
+    )
+    state = models.CharField(
+        max_length=10, choices=State.choices, default=State.CONNECTING
+    )
+    reason = models.CharField(max_length=500, blank=True)
+    instructions = models.TextField(blank=True)
+    tools = models.JSONField(
+        default=list, help_text="[{name, description, schema, read_only, idempotent}]"
+    )
+    digest = models.CharField(
+        max_length=64, blank=True, help_text="Of instructions and tools together."
+    )
+    listed_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "name"],
+                condition=Q(deleted_at=None),
+                name="a_server_once_per_workspace",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Setting(models.Model):
     """What one layer says about one setting. No row: the layer leaves it unset."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -154,6 +155,7 @@ class Tool:
     aliases: tuple[str, ...] = ()
     conditional: Callable[[], str] = lambda: ""
     source: str = "builtin"
+    served_schema: str = ""
 
     @property
     def mutating(self) -> bool:
@@ -162,12 +164,19 @@ class Tool:
     @cached_property
     def schema(self) -> str:
         """The JSON schema of the arguments as canonical text: no titles, sorted keys."""
+        served = json.loads(self.served_schema) if self.served_schema else None
         return json.dumps(
-            _plain(self.arguments.model_json_schema()),
+            _plain(served or self.arguments.model_json_schema()),
             sort_keys=True,
             separators=(",", ":"),
             ensure_ascii=False,
         )
+
+    @cached_property
+    def digest(self) -> str:
+        """What a review is bound to: name and arguments; prose may change."""
+        text = f"{self.name}\n{self.schema}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _plain(schema: Any, *, is_property_map: bool = False) -> Any:

@@ -1,0 +1,1 @@
+"""Tools that come from servers: their names, their schemas, and what became of them."""

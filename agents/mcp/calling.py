@@ -1,0 +1,64 @@
+"""The seam behind which servers are: how a call reaches the one that offers a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+from agents.tools.base import ToolContext, ToolResult
+
+
+class Caller(Protocol):
+    """Carries one call to a server and brings back what came of it.
+
+    `tool` is the server's own name for it. What goes wrong becomes a failed result;
+    raises `RunStopped` when the context's interrupt says so.
+    """
+
+    def call(
+        self,
+        server_id: UUID,
+        tool: str,
+        arguments: Mapping[str, Any],
+        ctx: ToolContext,
+    ) -> ToolResult: ...
+
+
+_C = TypeVar("_C", bound=Caller)
+
+
+class NoCaller:
+    """Where nothing is connected, every call says so."""
+
+    def call(
+        self,
+        server_id: UUID,
+        tool: str,
+        arguments: Mapping[str, Any],
+        ctx: ToolContext,
+    ) -> ToolResult:
+        return ToolResult.failed(
+            "server_gone",
+            f"The server of {tool} is not connected to this process, so nothing was "
+            "called. Go on without it, or say that an admin has to connect it.",
+        )
+
+
+_caller: Caller = NoCaller()
+
+
+def caller() -> Caller:
+    return _caller
+
+
+@contextmanager
+def calls_go_to(stand_in: _C) -> Iterator[_C]:
+    """Let every call of this process go there, as long as the block lasts."""
+    global _caller
+    earlier, _caller = _caller, stand_in
+    try:
+        yield stand_in
+    finally:
+        _caller = earlier
