@@ -19,7 +19,7 @@ from agents.endpoints import offered_models
 from agents.models import Agent, Run, Wait
 from agents.providers.wire import clean, clean_values
 from agents.seeding import DEFAULT_AGENT, seed_workspace
-from agents.tools.registry import resolve
+from agents.tools.registry import catalogue
 from workspace import access, audit, live, transcript
 from workspace.access import require
 from workspace.actions import conversations
@@ -427,7 +427,7 @@ def _approval(wait: Wait, user: User, answer: dict[str, Any]) -> dict[str, Any]:
         return {"decision": "once"}
     if decision == "always":
         require(user, wait.run.workspace, "manage_permissions")
-    tool = resolve(wait.payload["tool"])
+    tool = catalogue(wait.run.workspace_id).resolve(wait.payload["tool"])
     if tool is None:
         raise Conflict(
             _("This tool no longer exists. Deny the call, or allow it once.")

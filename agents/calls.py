@@ -28,6 +28,7 @@ from agents.context.governance import Governance
 from agents.errors import RunStopped, RunWaiting, ToolError
 from agents.guard import Remark
 from agents.guarding import Watch
+from agents.mcp.schemas import problems
 from agents.models import ToolCall
 from agents.providers.wire import clean
 from agents.reach import bridge_of, read_on, record_loads, reviewed
@@ -65,7 +66,12 @@ def answer_calls(hold: Hold, calls: Sequence[ToolCall]) -> None:
     """
     read_on(hold)
     bridge = bridge_of(hold)
-    watch = Watch(hold, calls, Governance.now(hold.run.conversation))
+    watch = Watch(
+        hold,
+        calls,
+        Governance.now(hold.run.conversation),
+        lambda name: find_tool(name, bridge),
+    )
     ready: list[Ready] = []
     waiting = False
     for call in calls:
@@ -148,7 +154,7 @@ def prepare(
 
 def resolve_tool(hold: Hold, call: ToolCall, bridge: Bridge) -> tuple[Tool, str]:
     """The real tool and its raw arguments. ToolError says what to do instead."""
-    tool = resolve(call.name)
+    tool = find_tool(call.name, bridge)
     if tool is None:
         raise ToolError(_unknown(call.name, bridge), code="unknown_tool")
     surface = bridge.surface
@@ -159,6 +165,11 @@ def resolve_tool(hold: Hold, call: ToolCall, bridge: Bridge) -> tuple[Tool, str]
     if tool.name == "tool_call":
         return bridge.unwrap(call.arguments, reviewed(hold.items))
     return tool, call.arguments
+
+
+def find_tool(name: str, bridge: Bridge) -> Tool | None:
+    """The tool with this name or alias that the workspace knows, reachable or not."""
+    return resolve(name) or bridge.tools.get(name)
 
 
 def _unknown(name: str, bridge: Bridge) -> str:
@@ -176,7 +187,11 @@ def _unknown(name: str, bridge: Bridge) -> str:
 def read_arguments(tool: Tool, text: str) -> Arguments:
     """Parse and validate. ToolError says what is wrong and repeats the schema."""
     try:
-        return tool.arguments.model_validate(json.loads(text or "{}"))
+        arguments = tool.arguments.model_validate(json.loads(text or "{}"))
+        found = problems(tool.served_schema, arguments.model_dump())
+        if not found:
+            return arguments
+        wrong = "; ".join(found)
     except ValidationError as error:
         wrong = "; ".join(
             f"{'.'.join(map(str, row['loc'])) or 'arguments'}: {row['msg']}"
@@ -196,14 +211,14 @@ def run_batch(hold: Hold, batch: Sequence[Ready], watch: Watch) -> None:
     hold.expect(LONGEST_TOOL)
     if len(batch) == 1:
         [one] = batch
-        _end(hold, one.call, carry_out(hold, one), watch, one.tool)
+        _end(hold, one.call, carry_out(hold, one), watch, one)
         return
     futures: dict[Future[ToolResult], Ready] = {
         _POOL.submit(_carry_out_in_thread, hold, one): one for one in batch
     }
     for future in as_completed(futures):
         one = futures[future]
-        _end(hold, one.call, future.result(), watch, one.tool)
+        _end(hold, one.call, future.result(), watch, one)
 
 
 @transaction.atomic
@@ -274,6 +289,7 @@ def _marked(result: ToolResult, one: Ready) -> ToolResult:
     meta = dict(result.meta)
     if one.direct:
         meta |= {"direct": True, "loaded": {one.tool.name: schema_digest(one.tool)}}
+        meta |= one.bridge.introduced([one.tool])
     if one.call.name == "tool_call":
         meta |= {"tool": one.tool.name}
     return dataclasses.replace(result, meta=meta)
@@ -333,7 +349,7 @@ def _end(
     call: ToolCall,
     result: ToolResult,
     watch: Watch,
-    tool: Tool | None = None,
+    ran: Ready | None = None,
 ) -> None:
     """Cap, annotate and store what a call came to. Its whole output goes to the blobs."""
     if call.state == ToolCall.State.ENDED:
@@ -348,9 +364,9 @@ def _end(
     call.outcome = outcome_of(annotated, output=shown, output_sha256=sha256)
     with transaction.atomic():
         hold.guard()
-        note = record_loads(hold, call, tool, result) if tool else ""
-        if note:
-            call.outcome["notes"] = [note]
+        notes = record_loads(hold, call, ran.tool, result, ran.bridge) if ran else []
+        if notes:
+            call.outcome["notes"] = notes
         call.save()
         images.register(hold.run.workspace_id, result.meta.get("images", ()))
         emit(_finished_event(hold, call, len(result.output)))

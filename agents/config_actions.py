@@ -23,7 +23,7 @@ from agents.models import Agent, Setting
 from agents.permissions import whole_tool_denials
 from agents.surface.index import index_text
 from agents.surface.policy import DISCOVERY, Policy, surface_for
-from agents.tools.registry import BUILTIN, present, resolve
+from agents.tools.registry import Catalogue, catalogue, resolve
 from workspace import audit
 from workspace.access import require
 from workspace.errors import BadInput, Conflict, NotVisible
@@ -102,7 +102,7 @@ def save_settings(
             changed = _save(by, scope, values, seen or {})
     except IntegrityError:  # two people set the same one for the first time
         raise _somebody_else(", ".join(values)) from None
-    warnings += _unknown_tools(values)
+    warnings += _unknown_tools(values, scope)
     logger.info("Settings %s changed in %s", changed, layer_of(scope))
     return Changed(tuple(changed), tuple(warnings))
 
@@ -168,13 +168,14 @@ class _Prefix:
 
 def _prefix(scope: Workspace | Agent, chosen: Settings) -> _Prefix:
     """What a new conversation's requests begin with, as far as settings decide it."""
-    tools, absent = present()
     workspace = scope.workspace if isinstance(scope, Agent) else scope
+    known = catalogue(workspace.pk)
     denials = whole_tool_denials(workspace.permission_rules)
-    surface = surface_for(tools, absent, denials, chosen=chosen)
-    declared = in_wire_order(tools, surface, chosen)
-    hidden = [tool for tool in tools if tool.name in surface.deferred]
-    index = index_text(hidden, chosen.tools.index_budget, count)
+    surface = surface_for(known.tools, known.absent, denials, chosen=chosen)
+    declared = in_wire_order(known.tools, surface, chosen)
+    hidden = [tool for tool in known.tools if tool.name in surface.deferred]
+    said = {one.group: one.offer.instructions for one in known.ready.values()}
+    index = index_text(hidden, chosen.tools.index_budget, count, said)
     schemas = [canonical(declaration(tool)) for tool in declared]
     texts = [*schemas, index, chosen.agent.system_prompt or BASE]
     return _Prefix(
@@ -261,32 +262,39 @@ def _refuse_empty_allow_list(after: Effective, values: Mapping[str, Any]) -> Non
     )
 
 
-def _unknown_tools(values: Mapping[str, Any]) -> list[str]:
+def _unknown_tools(values: Mapping[str, Any], scope: Scope) -> list[str]:
     """A sentence for each name that no tool of now has."""
     named = [
         (key, name) for key in TOOL_LISTS for name in values.get(key) or () if name
     ]
+    if not named:
+        return []
+    workspace_id = scope.pk if isinstance(scope, Workspace) else None
+    if isinstance(scope, Agent | Conversation):
+        workspace_id = scope.workspace_id
+    known = catalogue(workspace_id)
     return [
         _("%(key)s: no tool is called %(name)s now.%(hint)s")
-        % {"key": key, "name": name, "hint": _hint(name)}
+        % {"key": key, "name": name, "hint": _hint(name, known)}
         for key, name in named
-        if not _is_known(name, is_pattern=key == "tools.disabled")
+        if not _is_known(name, known, is_pattern=key == "tools.disabled")
     ]
 
 
-def _is_known(name: str, *, is_pattern: bool) -> bool:
+def _is_known(name: str, known: Catalogue, *, is_pattern: bool) -> bool:
     """Patterns and groups may wait for tools to come; plain names are looked up."""
-    groups = {f"group:{tool.group}" for tool in BUILTIN}
+    groups = {f"group:{tool.group}" for tool in known.tools}
     if is_pattern and ("*" in name or "?" in name or name in groups):
         return True
     blocks = [one for block in Policy().modes.values() for one in block]
-    return resolve(name) is not None or name in {*Policy().builtins, *blocks}
+    is_core = name in {*Policy().builtins, *blocks}
+    return known.resolve(name) is not None or is_core
 
 
-def _hint(name: str) -> str:
-    known: Iterable[str] = (
-        *(tool.name for tool in BUILTIN),
-        *(f"group:{tool.group}" for tool in BUILTIN),
+def _hint(name: str, known: Catalogue) -> str:
+    names: Iterable[str] = (
+        *(tool.name for tool in known.tools),
+        *(f"group:{tool.group}" for tool in known.tools),
     )
-    near = difflib.get_close_matches(name, sorted(set(known)), 2)
+    near = difflib.get_close_matches(name, sorted(set(names)), 2)
     return " " + _("Nearest: %(names)s.") % {"names": ", ".join(near)} if near else ""

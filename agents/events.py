@@ -318,6 +318,23 @@ class ContextCompacted(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PrefixChanged(Event):
+    """Bytes that every request began with are others from the next one on.
+
+    `segment` is the first part that changed: tools, system, startup. `cause` says why:
+    load, resume, fallback.
+    """
+
+    kind: ClassVar[str] = "prefix.changed"
+    segment: str
+    cause: str
+
+    @property
+    def text(self) -> str:
+        return f"[context] prefix changed: {self.segment}, because of {self.cause}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class WaitOpened(Event):
     """The run needs somebody or something before it can go on."""
 

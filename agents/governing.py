@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
 
 from agents import events
-from agents.context.assemble import Assembled
+from agents.context.assemble import Assembled, declaring
 from agents.context.budget import Counts
 from agents.context.governance import Maker, governed
 from agents.endpoints import Choice
 from agents.errors import ContextOverflow
-from agents.reach import read_on
+from agents.models import LoadedTool
+from agents.reach import load, read_on
 from agents.runs import Hold
 from agents.summarising import write_summary
+from agents.tools.registry import catalogue
 from workspace.events import Event, emit
 from workspace.models import Entry
 from workspace.transcript import Draft
@@ -31,6 +33,8 @@ def next_request(
     """
     run = hold.run
     maker = Maker.of(run.conversation, choice, run.agent.effort)
+    if run.round == 0:
+        tell_of_start(hold)
 
     def record(kind: str, body: dict[str, Any]) -> None:
         append_step(hold, Entry.Kind(kind), body)
@@ -50,27 +54,52 @@ def too_large(request: Assembled, error: ContextOverflow) -> ContextOverflow:
     return ContextOverflow(f"{error.message} {Counts.of(request.segments).advice}")
 
 
+def tell_of_start(hold: Hold) -> None:
+    """Store which tools the surface declares beyond its policy, once a conversation."""
+    loaded = declaring(read_on(hold))[0].get("loaded") or {}
+    if not any(loaded.values()):
+        return
+    with transaction.atomic():
+        hold.guard()
+        for cause, names in loaded.items():
+            _load(hold, names, cause)
+
+
+def _load(hold: Hold, names: Sequence[str], cause: str) -> None:
+    """Inside a transaction: note the tools as loaded, those that are not yet."""
+    known = catalogue(hold.run.workspace_id)
+    tools = [tool for tool in map(known.resolve, names) if tool]
+    if tools:
+        load(hold, tools, LoadedTool.Cause(cause), round=hold.run.round)
+
+
 def append_step(hold: Hold, kind: Entry.Kind, body: dict[str, Any]) -> None:
     """Store a step and its event, and read what came up to it."""
     with transaction.atomic():
         hold.append(Draft(kind=kind, body=body, turn=hold.run.turn))
-        emit(_event(hold, body))
+        if body["type"] == "declared" and body["cause"] == "resume":
+            _load(hold, [tool["name"] for tool in body["tools"]], "resume")
+        emit(*_events(hold, body))
     read_on(hold)
 
 
-def _event(hold: Hold, body: Mapping[str, Any]) -> Event:
+def _events(hold: Hold, body: Mapping[str, Any]) -> Iterator[Event]:
+    """What a step is told as; the arrival of a server changes nothing that was sent."""
     if body["type"] == "summary":
-        return events.ContextCompacted(
+        yield events.ContextCompacted(
             **hold.ids,
             before=body["before"],
             after=body["after"],
             source=body["source"],
             entries=body["folded"],
         )
-    return events.OutputsPruned(
-        **hold.ids,
-        cause=body["cause"],
-        outputs=len(body["stubs"]),
-        images=len(body["images"]),
-        saved=body["saved_tokens"],
-    )
+    elif body["type"] == "prune":
+        yield events.OutputsPruned(
+            **hold.ids,
+            cause=body["cause"],
+            outputs=len(body["stubs"]),
+            images=len(body["images"]),
+            saved=body["saved_tokens"],
+        )
+    elif body["type"] == "declared":
+        yield events.PrefixChanged(**hold.ids, segment="tools", cause=body["cause"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from agents.runs import Hold
 from agents.surface.bridge import envelope
 from agents.tools.base import Arguments, Tool, ToolResult
 from agents.tools.peek import peek
+from agents.tools.registry import resolve
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Watch:
     hold: Hold
     calls: Sequence[ToolCall]
     governance: Governance = DEFAULTS
+    find: Callable[[str], Tool | None] = resolve
     _visible: frozenset[int] = field(init=False)
     _known: tuple[frozenset[str], History] | None = field(init=False, default=None)
 
@@ -74,6 +76,7 @@ class Watch:
             self._visible,
             outcomes,
             on=self.governance.repeat_guard,
+            find=self.find,
             unwrap=real_call,
         )
 

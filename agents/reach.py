@@ -6,22 +6,20 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from agents import events
-from agents.config.layers import effective, thawed
-from agents.config.schema import Settings
 from agents.context.assemble import items_of
+from agents.context.folding import fold
+from agents.context.reaching import reach_of
 from agents.context.startup import canonical, declaration
 from agents.context.tokens import count
-from agents.context.view import Item, standing
+from agents.context.view import Item
+from agents.mcp.servers import Server
 from agents.models import LoadedTool, ToolCall
-from agents.permissions import whole_tool_denials
 from agents.runs import Hold
-from agents.surface.bridge import Bridge, schema_digest
-from agents.surface.index import group_of
-from agents.surface.policy import surface_for
+from agents.surface.bridge import Bridge, digest_of
+from agents.surface.index import group_of, is_one_line
 from agents.surface.search import Document, index_of
 from agents.surface.search.documents import arguments_of
 from agents.tools.base import Tool, ToolResult
-from agents.tools.registry import BUILTIN, present
 from workspace.events import emit
 
 
@@ -33,35 +31,33 @@ def read_on(hold: Hold) -> list[Item]:
 
 def bridge_of(hold: Hold) -> Bridge:
     """What the conversation declares and what it can find, as of now."""
-    conversation = hold.run.conversation
-    tools, absent = present()
-    denials = whole_tool_denials(conversation.workspace.permission_rules)
-    surface = surface_for(
-        tools, absent, denials, conversation.mode, chosen=settings_of(hold)
-    )
-    declared = declared_names(hold.items)
-    by_name = {tool.name: tool for tool in BUILTIN}
-    hidden = [
-        tool
-        for tool in BUILTIN
-        if tool.name in surface.deferred and tool.name not in declared
-    ]
+    reach = reach_of(hold.run.conversation, hold.items)
+    found = [reach.known.resolve(name) for name in reach.surface.deferred]
+    hidden = [tool for tool in found if tool and tool.name not in reach.declared]
     return Bridge(
-        surface, declared, by_name, lambda: index_of(map(document_of, hidden))
+        reach.surface,
+        reach.declared,
+        {tool.name: tool for tool in reach.known.tools},
+        lambda: index_of(map(document_of, hidden)),
+        unsaid(reach.known.ready.values(), hold.items),
     )
 
 
-def settings_of(hold: Hold) -> Settings:
-    """The settings that the conversation began with; those of now if it kept none."""
-    bodies = [item.body for item in hold.items if item.kind == "surface"]
-    kept = bodies[-1].get("settings")
-    return effective(hold.run.conversation).settings if kept is None else thawed(kept)
+def unsaid(servers: Iterable[Server], items: Sequence[Item]) -> dict[str, str]:
+    """Instructions that the model has not seen whole, by group of tools.
 
-
-def declared_names(items: Iterable[Item]) -> frozenset[str]:
-    """What the requests of a conversation declare: the tools of its last surface."""
-    bodies = [item.body for item in items if item.kind == "surface"]
-    return frozenset(tool["name"] for tool in bodies[-1]["tools"])
+    The first line stands in the index; the whole comes with the first tool loaded.
+    """
+    said: dict[str, str] = {}
+    for item in fold(items).rows:
+        if item.kind == "tool_result":
+            said |= (item.body.get("meta") or {}).get("instructions") or {}
+    return {
+        one.group: one.offer.instructions
+        for one in servers
+        if not is_one_line(one.offer.instructions)
+        and said.get(one.group) != digest_of(one.offer.instructions)
+    }
 
 
 def document_of(tool: Tool) -> Document:
@@ -78,22 +74,25 @@ def document_of(tool: Tool) -> Document:
 def reviewed(items: Sequence[Item]) -> dict[str, str]:
     """Schema digests that the model was shown and that are still in its view."""
     shown: dict[str, str] = {}
-    for item in standing(items):
+    for item in fold(items).rows:
         if item.kind == "tool_result":
             meta: Mapping[str, Mapping[str, str]] = item.body.get("meta") or {}
             shown |= meta.get("loaded") or {}
     return shown
 
 
-def record_loads(hold: Hold, call: ToolCall, tool: Tool, result: ToolResult) -> str:
-    """Store which tools this call loaded; returns the note for the model, or "".
+def record_loads(
+    hold: Hold, call: ToolCall, tool: Tool, result: ToolResult, bridge: Bridge
+) -> list[str]:
+    """Store which tools this call loaded; returns notes for the model.
 
     Inside the transaction of the call's outcome.
     """
     found = [name for name in result.meta.get("loaded", {}) if name != tool.name]
-    if found:
+    tools = [bridge.tools[name] for name in found]
+    if tools:
         query = str(result.meta.get("query", ""))
-        _load(hold, call, found, LoadedTool.Cause.SEARCH, query)
+        load(hold, tools, LoadedTool.Cause.SEARCH, call.round, query)
     if "query" in result.meta and tool.name == "tool_search":
         emit(
             events.ToolSearched(
@@ -103,42 +102,48 @@ def record_loads(hold: Hold, call: ToolCall, tool: Tool, result: ToolResult) -> 
             )
         )
     if not result.meta.get("direct"):
-        return ""
-    new = _load(hold, call, [tool.name], LoadedTool.Cause.DIRECT, "")
-    return f"loaded {tool.name} for this session" if new else ""
+        return []
+    notes = bridge.introductions([tool])
+    if load(hold, [tool], LoadedTool.Cause.DIRECT, call.round):
+        notes.append(f"loaded {tool.name} for this session")
+    return notes
 
 
-def _load(
+def load(
     hold: Hold,
-    call: ToolCall,
-    names: Sequence[str],
+    tools: Sequence[Tool],
     cause: LoadedTool.Cause,
-    query: str,
+    round: int,
+    query: str = "",
 ) -> list[str]:
-    """Store the names that are not loaded yet, and say so; returns them."""
+    """Store the tools that are not loaded yet, and say so; returns their names.
+
+    Inside the transaction of what loads them. One query if they all are.
+    """
     conversation_id = hold.run.conversation_id
-    known = set(
-        LoadedTool.objects.filter(
-            conversation_id=conversation_id, tool__in=names
-        ).values_list("tool", flat=True)
+    rows = LoadedTool.objects.filter(
+        conversation_id=conversation_id, tool__in=[tool.name for tool in tools]
     )
-    new = [tool for tool in BUILTIN if tool.name in names and tool.name not in known]
+    if (
+        cause == LoadedTool.Cause.RESUME
+    ):  # it says more of a tool than how it first came
+        rows.exclude(cause=cause).delete()
+    known = set(rows.values_list("tool", flat=True))
+    new = [tool for tool in tools if tool.name not in known]
     LoadedTool.objects.bulk_create(
         LoadedTool(
             conversation_id=conversation_id,
             run=hold.run,
             tool=tool.name,
-            schema_digest=schema_digest(tool),
+            schema_digest=tool.digest,
             cause=cause,
             query=query[:500],
-            round=call.round,
+            round=round,
             tokens=count(canonical(declaration(tool))),
         )
         for tool in new
     )
+    names = tuple(sorted(tool.name for tool in new))
     if new:
-        loaded = tuple(sorted(tool.name for tool in new))
-        emit(
-            events.ToolLoaded(**hold.ids, names=loaded, cause=cause, query=query[:500])
-        )
-    return [tool.name for tool in new]
+        emit(events.ToolLoaded(**hold.ids, names=names, cause=cause, query=query[:500]))
+    return list(names)

@@ -15,7 +15,7 @@ from agents.models import Agent
 from agents.permissions import whole_tool_denials
 from agents.surface.policy import Surface, surface_for
 from agents.tools.base import Tool
-from agents.tools.registry import BUILTIN, present
+from agents.tools.registry import catalogue
 from workspace import transcript
 from workspace.models import Conversation, Entry
 
@@ -63,23 +63,23 @@ def list_tools(
 ) -> list[Listed]:
     """By name: as the server has them, or as an agent or a conversation sees them.
 
-    One query without an agent and a conversation; no model call ever.
+    One query without an agent and a conversation, two with; no model call ever.
     """
-    tools, absent = present()
     seen_by = conversation or agent
+    found = catalogue(seen_by.workspace_id if seen_by else None)
     rules = seen_by.workspace.permission_rules if seen_by else {}
     mode = conversation.mode if conversation else "chat"
     surface = surface_for(
-        tools,
-        absent,
+        found.tools,
+        found.absent,
         whole_tool_denials(rules),
         mode,
         chosen=_settings(agent, conversation),
     )
     if conversation is None:
-        return listed(BUILTIN, surface)
+        return listed(found.tools, surface)
     loaded = conversation.loaded_tools.values_list("tool", flat=True)
-    return listed(BUILTIN, surface, declared_names(conversation), frozenset(loaded))
+    return listed(found.tools, surface, declared_names(conversation), frozenset(loaded))
 
 
 def _settings(agent: Agent | None, conversation: Conversation | None) -> Settings:

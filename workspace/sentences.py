@@ -60,6 +60,11 @@ KNOWN = (
     gettext_noop("Nobody approved this call in time."),
     gettext_noop("Nobody answered in time."),
     gettext_noop("%(who)s went back to message %(seq)s."),
+    gettext_noop(
+        "Agents cannot find these tools here: %(names)s. tools.eager holds them back, "
+        "and %(missing)s is missing (%(why)s). Name them in tools.eager or tools.visible, "
+        "or allow tool_search and tool_call again; then start a new conversation."
+    ),
 )
 PLACE = re.compile(r"%\((\w+)\)s")
 #: Characters; what is longer is no sentence of ours.

@@ -84,6 +84,7 @@ class ToolSearch(Group):
                 "it, a new conversation declares them all; otherwise none."
             ),
             _("Above 0 where nearly every conversation needs them. 0 is off."),
+            in_force=True,
         ),
     ] = 0.0
 
@@ -174,6 +175,7 @@ class Tools(Group):
                 "the declared list of later rounds."
             ),
             _("“declare” for models that are too weak for the bridge."),
+            in_force=True,
         ),
     ] = "bridge"
     reload_budget: Annotated[

@@ -107,7 +107,9 @@ def build_prompt(
     surface = _latest(items, "surface")
     return Prompt(
         model_name=language_model.name,
-        tools=startup.declared_tools(surface),
+        tools=tuple(
+            tool for body in declaring(items) for tool in startup.declared_tools(body)
+        ),
         system=startup.declared_system(surface),
         messages=(_startup_message(_latest(items, "startup")), *messages),
         max_output_tokens=reserved_tokens(language_model, cap),
@@ -119,6 +121,20 @@ def build_prompt(
 def sees_images(language_model: LanguageModel) -> bool:
     """Whether it is sent images: one that is not known to be blind gets a try."""
     return language_model.vision != LanguageModel.Vision.NO
+
+
+def declaring(items: Sequence[Item]) -> list[dict[str, Any]]:
+    """What declares the request's tools: the surface, then later additions in order.
+
+    Nothing that was added is withdrawn while the surface lasts, also by a rewind.
+    """
+    start = next(item for item in reversed(items) if item.kind == "surface")
+    added = [
+        item.body
+        for item in items
+        if item.seq > start.seq and item.body.get("type") == "declared"
+    ]
+    return [start.body, *added]
 
 
 def reserved_tokens(language_model: LanguageModel, cap: int) -> int:

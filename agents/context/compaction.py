@@ -38,7 +38,7 @@ APART = 5
 _TAILS = (0.15, 0.05, 0.0)
 
 #: Notices that hold instructions: never summarised.
-PINNED = frozenset(("rules", "skill"))
+PINNED = frozenset(("rules", "skill", "server"))
 
 Strategy = Literal["summarise", "prune", "images", "stop", "refuse"]
 

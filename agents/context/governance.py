@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from agents.context.budget import Counts, Limits
 from agents.context.cadence import Prices
 from agents.context.compaction import Plan, plan
 from agents.context.folding import fold
+from agents.context.reaching import Reach, reach_of, steps
 from agents.context.view import Item
 from agents.endpoints import Choice
 from agents.errors import ContextOverflow
@@ -82,12 +84,16 @@ DEFAULTS = Governance()
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Makes the requests of a conversation: all that they follow from but its entries."""
+    """Makes the requests of a conversation: all that they follow from but its entries.
+
+    `reach` tells what the conversation can reach as of now. One query.
+    """
 
     conversation_id: UUID
     mode: str
     choice: Choice
     effort: str
+    reach: Callable[[Sequence[Item]], Reach]
     governance: Governance = DEFAULTS
     load: pictures.Load = pictures.nothing
 
@@ -99,6 +105,7 @@ class Maker:
             conversation.mode,
             choice,
             effort,
+            partial(reach_of, conversation),
             Governance.now(conversation),
             pictures.loader(conversation.workspace_id),
         )
@@ -187,6 +194,8 @@ def governed(
     as too large. Raises ContextOverflow when it cannot be made to fit, if it is to be
     sent.
     """
+    for body in steps(maker.reach(items), items):
+        record("notice", body)
     if step := maker.pruning_step(items):
         record("notice", step.body())
     for _ in range(MOST_STEPS):

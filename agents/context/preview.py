@@ -7,8 +7,9 @@ from typing import Any
 
 from agents.context.assemble import Assembled, items_of
 from agents.context.governance import Maker, foreseen
+from agents.context.reaching import Reach
 from agents.context.report import Counted, Report, make_report
-from agents.context.startup import canonical, declaration, deferred_tools
+from agents.context.startup import canonical, declaration
 from agents.context.tokens import count
 from agents.endpoints import choose
 from agents.models import Agent, LanguageModel, ModelCall
@@ -48,12 +49,13 @@ def preview(conversation: Conversation, agent: Agent) -> Preview:
     choice = choose(conversation, agent)
     model = choice.language_model
     maker = Maker.of(conversation, choice, agent.effort)
-    assembled = foreseen(items_of(conversation), maker)
+    items = items_of(conversation)
+    assembled = foreseen(items, maker)
     return Preview(
         assembled,
         report_of(assembled),
         last_report(conversation, assembled),
-        on_demand(conversation, assembled),
+        on_demand(conversation, maker.reach(items), assembled),
         model,
     )
 
@@ -100,9 +102,14 @@ def last_report(conversation: Conversation, assembled: Assembled) -> Report | No
     )
 
 
-def on_demand(conversation: Conversation, assembled: Assembled) -> tuple[OnDemand, ...]:
+def on_demand(
+    conversation: Conversation, reach: Reach, assembled: Assembled
+) -> tuple[OnDemand, ...]:
     """Every deferred tool with what it costs now and would cost if loaded."""
-    hidden = deferred_tools(conversation)
+    declared = {one.id for one in assembled.segments if one.kind == "tools"}
+    hidden = [
+        tool for tool in reach.hidden.values() if f"tool:{tool.name}" not in declared
+    ]
     index = sum(one.tokens for one in assembled.segments if one.id == "index")
     loaded = set(conversation.loaded_tools.values_list("tool", flat=True))
     return tuple(
@@ -115,7 +122,7 @@ def on_demand(conversation: Conversation, assembled: Assembled) -> tuple[OnDeman
             count(canonical(declaration(tool))),
             tool.name in loaded,
         )
-        for tool in sorted(hidden, key=lambda one: one.name)
+        for tool in hidden
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from agents.config.layers import effective, thawed
@@ -16,14 +17,18 @@ from agents.config.schema import Settings
 from agents.context import tokens
 from agents.context.segments import SEPARATOR
 from agents.context.surroundings import Surroundings, look_around
+from agents.endpoints import choose
+from agents.errors import ProviderError
+from agents.mcp.names import server_of
 from agents.models import Agent
 from agents.permissions import whole_tool_denials
 from agents.providers.base import Block, Owner, ToolSpec
+from agents.surface.arrivals import Known, Present
 from agents.surface.index import index_text
 from agents.surface.modes import MODES
-from agents.surface.policy import Surface, surface_for
+from agents.surface.policy import Surface, raisable, raised, surface_for
 from agents.tools.base import Tool
-from agents.tools.registry import present
+from agents.tools.registry import Catalogue, catalogue
 from workspace import transcript
 from workspace.models import Conversation, Entry
 
@@ -75,9 +80,11 @@ def startup_body(
     environment = f"Workspace: {conversation.workspace.name}. System: Linux."
     chosen = effective(conversation).settings
     around = around or look_around(conversation, chosen)
-    tools, found = tools_and_surface(conversation, chosen)
-    hidden = [tool for tool in tools if tool.name in found.deferred]
-    index = index_text(hidden, chosen.tools.index_budget, tokens.count)
+    known = catalogue(conversation.workspace_id)
+    found = start_of(conversation, known, chosen).surface
+    hidden = [tool for tool in known.tools if tool.name in found.deferred]
+    said = {one.group: one.offer.instructions for one in known.ready.values()}
+    index = index_text(hidden, chosen.tools.index_budget, tokens.count, said)
     parts = [
         _part("environment", "Environment", environment),
         *around.rules.parts,
@@ -102,21 +109,132 @@ def surface_body(agent: Agent, conversation: Conversation) -> dict[str, Any]:
     """
     found = effective(conversation)
     chosen = found.settings
-    tools, surface = tools_and_surface(conversation, chosen)
-    declared = [declaration(tool) for tool in in_wire_order(tools, surface, chosen)]
+    known = catalogue(conversation.workspace_id)
+    start = start_of(conversation, known, chosen)
+    declared = in_wire_order(known.tools, start.surface, chosen)
     override = chosen.agent.system_prompt or ""
+    servers = present_servers(known, start.surface)
     return {
-        "tools": [
-            {
-                "name": row["name"],
-                "digest": hashlib.sha256(canonical(row).encode()).hexdigest(),
-            }
-            for row in declared
-        ],
+        **declared_rows(declared),
         "system": system_blocks(agent, conversation.mode, override),
-        "rendered": canonical(declared),
         "settings": found.frozen(),
+        "servers": {name: one.known.as_json() for name, one in servers.items()},
+        "loaded": {"preload": list(start.preloaded), "resume": list(start.resumed)},
+        "resume": list(start.awaited),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A surface with what is declared beyond the policy when it is made.
+
+    `preloaded`: the pool fitted into its budget. `resumed`: history called them by name.
+    `awaited`: history did so too, and they cannot be called now.
+    """
+
+    surface: Surface
+    preloaded: tuple[str, ...] = ()
+    resumed: tuple[str, ...] = ()
+    awaited: tuple[str, ...] = ()
+
+
+def start_of(conversation: Conversation, known: Catalogue, chosen: Settings) -> Start:
+    """What a conversation's new surface is. One query for one that has a history."""
+    surface = surface_of(conversation, known, chosen)
+    called = called_names(conversation)
+    resumed = raisable(
+        surface, [tool.name for tool in map(known.resolve, called) if tool]
+    )
+    surface = raised(surface, resumed, "called earlier in this conversation")
+    awaited = [
+        name
+        for name in called
+        if server_of(name) and (name in known.absent or not known.resolve(name))
+    ]
+    preloaded: tuple[str, ...] = ()
+    if chosen.tools.tool_search.threshold > 0:
+        pool = preload_pool(surface, known.tools)
+        budget = preload_budget(chosen, window_of(conversation))
+        if pool.tokens <= budget:
+            preloaded = raisable(surface, pool.names)
+            surface = raised(surface, preloaded, "preloaded: the pool fits its budget")
+    return Start(surface, preloaded, resumed, tuple(awaited))
+
+
+def called_names(conversation: Conversation) -> list[str]:
+    """Tools that the history called by name, the first one first."""
+    if not conversation.head_seq:
+        return []
+    said = conversation.entries.filter(kind=Entry.Kind.ASSISTANT)
+    bodies = transcript.bodies(list(said.select_related("stored").order_by("seq")))
+    calls = [call["name"] for body in bodies for call in body.get("tool_calls") or ()]
+    return list(dict.fromkeys(calls))
+
+
+def preload_pool(surface: Surface, tools: Sequence[Tool]) -> Pool:
+    """What `tools.toolSearch.threshold` may declare: on demand by default, not demoted."""
+    names = {*surface.deferred} - surface.demoted
+    found = [tool for tool in tools if tool.name in names]
+    size = sum(tokens.count(canonical(declaration(tool))) for tool in found)
+    return Pool(tuple(sorted(tool.name for tool in found)), size)
+
+
+def preload_budget(chosen: Settings, window: int) -> int:
+    """Tokens that the pool may have; above 100 percent counts as 100."""
+    percent = chosen.tools.tool_search.threshold
+    return int(window * min(percent, 100) / 100) if percent > 0 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Tools and the tokens that declaring all of them costs."""
+
+    names: tuple[str, ...]
+    tokens: int
+
+
+def window_of(scope: Conversation | Agent) -> int:
+    """Tokens of the window of the model that answers; 0 when none can. Two queries."""
+    conversation, agent = _who_answers(scope)
+    if agent is None:
+        return 0
+    try:
+        return choose(conversation, agent).language_model.window
+    except ProviderError:
+        return 0
+
+
+def _who_answers(scope: Conversation | Agent) -> tuple[Conversation, Agent | None]:
+    if isinstance(scope, Agent):
+        return Conversation(workspace=scope.workspace, agent_name=scope.name), scope
+    agents = Agent.objects.filter(workspace_id=scope.workspace_id, deleted_at=None)
+    return scope, agents.filter(name=scope.agent_name).first()
+
+
+def declared_rows(tools: Sequence[Tool]) -> dict[str, Any]:
+    """Tools as a stored surface, or a later addition to it, declares them."""
+    rows = [declaration(tool) for tool in tools]
+    named = [
+        {
+            "name": row["name"],
+            "digest": hashlib.sha256(canonical(row).encode()).hexdigest(),
+        }
+        for row in rows
+    ]
+    return {"tools": named, "rendered": canonical(rows)}
+
+
+def present_servers(known: Catalogue, surface: Surface) -> dict[str, Present]:
+    """The servers of which a conversation has tools, declared or to be found."""
+    admitted = {*surface.resident, *surface.deferred}
+    found = {}
+    for name, server in known.ready.items():
+        schemas = server.offer.schemas
+        tools = {tool: schemas[tool] for tool in schemas if tool in admitted}
+        if tools:
+            there = Known(tools, server.offer.words)
+            found[name] = Present(there, server.offer.instructions)
+    return found
 
 
 def in_wire_order(
@@ -144,13 +262,33 @@ def kept_settings(conversation: Conversation) -> Settings:
     return effective(conversation).settings if kept is None else thawed(kept)
 
 
+def catalogue_and_surface(
+    conversation: Conversation, chosen: Settings
+) -> tuple[Catalogue, Surface]:
+    """Every tool that is known here, and what becomes of each in this conversation.
+
+    One query, for the workspace's servers.
+    """
+    known = catalogue(conversation.workspace_id)
+    return known, surface_of(conversation, known, chosen)
+
+
+def surface_of(
+    conversation: Conversation, known: Catalogue, chosen: Settings
+) -> Surface:
+    """What becomes of these tools in the conversation, by policy, settings and rules."""
+    denials = whole_tool_denials(conversation.workspace.permission_rules)
+    return surface_for(
+        known.tools, known.absent, denials, conversation.mode, chosen=chosen
+    )
+
+
 def tools_and_surface(
     conversation: Conversation, chosen: Settings
 ) -> tuple[tuple[Tool, ...], Surface]:
     """The tools that can run here, and what becomes of each in this conversation."""
-    tools, absent = present()
-    denials = whole_tool_denials(conversation.workspace.permission_rules)
-    return tools, surface_for(tools, absent, denials, conversation.mode, chosen=chosen)
+    known, surface = catalogue_and_surface(conversation, chosen)
+    return known.present, surface
 
 
 def deferred_tools(conversation: Conversation) -> list[Tool]:

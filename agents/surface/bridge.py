@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agents.errors import ToolError
 from agents.surface.grammar import Found, find
+from agents.surface.index import group_of, quoted
 from agents.surface.policy import DISCOVERY, Surface
 from agents.tools.base import Tool, ToolResult
 
@@ -28,7 +29,12 @@ NOTHING_FOUND = (
 
 def schema_digest(tool: Tool) -> str:
     """What a review is bound to: name and arguments; prose may change."""
-    return hashlib.sha256(f"{tool.name}\n{tool.schema}".encode()).hexdigest()[:16]
+    return tool.digest
+
+
+def digest_of(text: str) -> str:
+    """What says that instructions are those that were shown."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -36,12 +42,14 @@ class Bridge:
     """What one conversation can find: its declared and its hidden tools.
 
     `index` gives the search index of the hidden ones; it is made when first asked for.
+    `unsaid` are instructions of servers, by group, that go out with their first tool.
     """
 
     surface: Surface
     declared: frozenset[str]
     tools: Mapping[str, Tool]
     index: Callable[[], Index]
+    unsaid: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def hidden(self) -> dict[str, Tool]:
@@ -77,7 +85,8 @@ class Bridge:
         """Full schemas in a wrapper that no description can close."""
         tools = [self.tools[hit.name] for hit in hits]
         lines = "\n".join(f"<function>{_escaped(tool)}</function>" for tool in tools)
-        text = "\n\n".join((f"<functions>\n{lines}\n</functions>", *notes))
+        said = self.introductions(tools)
+        text = "\n\n".join((f"<functions>\n{lines}\n</functions>", *said, *notes))
         return ToolResult(
             True,
             text,
@@ -85,8 +94,25 @@ class Bridge:
                 "query": query,
                 "hits": [[hit.name, round(hit.score, 4)] for hit in hits],
                 "loaded": {tool.name: schema_digest(tool) for tool in tools},
+                **self.introduced(tools),
             },
         )
+
+    def introductions(self, tools: Sequence[Tool]) -> list[str]:
+        """What the servers of these tools say of themselves, if it was not said yet."""
+        return [
+            f"Instructions of the server {group}, its own words: {quoted(text)}"
+            for group, text in self._unsaid_of(tools)
+        ]
+
+    def introduced(self, tools: Sequence[Tool]) -> dict[str, dict[str, str]]:
+        """The same for a result's meta: by group, what was said."""
+        said = {group: digest_of(text) for group, text in self._unsaid_of(tools)}
+        return {"instructions": said} if said else {}
+
+    def _unsaid_of(self, tools: Sequence[Tool]) -> list[tuple[str, str]]:
+        groups = {group_of(tool) for tool in tools} & {*self.unsaid}
+        return [(group, self.unsaid[group]) for group in sorted(groups)]
 
     def listing(self) -> ToolResult:
         """The `list_my_tools` tool: everything, by what becomes of it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agents.tools.base import Tool
 
@@ -19,11 +19,17 @@ def group_of(tool: Tool) -> str:
     return tool.group if tool.source == "builtin" else tool.source
 
 
-def index_text(tools: Sequence[Tool], budget: int, count: Callable[[str], int]) -> str:
+def index_text(
+    tools: Sequence[Tool],
+    budget: int,
+    count: Callable[[str], int],
+    instructions: Mapping[str, str] | None = None,
+) -> str:
     """The index in at most about `budget` tokens; "" when nothing is deferred.
 
     The line of groups always stands. While the budget lasts come the names of each
-    group, then the first lines of the descriptions.
+    group, the first lines of what servers say of themselves (`instructions` by group),
+    then the first lines of the descriptions.
     """
     if not tools:
         return ""
@@ -34,9 +40,14 @@ def index_text(tools: Sequence[Tool], budget: int, count: Callable[[str], int]) 
         f"{group}: {', '.join(tool.name for tool in members)}"
         for group, members in groups.items()
     ]
-    text = _while_it_fits(text, names, budget, count)
+    said = [
+        f"{group} says: {first_line(words)}"
+        for group, words in sorted((instructions or {}).items())
+        if group in groups and words.strip()
+    ]
+    text = _while_it_fits(text, (*names, *said), budget, count)
     described = [
-        f"- {tool.name}: {_first_line(tool.description)}"
+        f"- {tool.name}: {first_line(tool.description)}"
         for members in groups.values()
         for tool in members
     ]
@@ -54,15 +65,25 @@ def _grouped(tools: Iterable[Tool]) -> dict[str, list[Tool]]:
 def _while_it_fits(
     text: str, lines: Iterable[str], budget: int, count: Callable[[str], int]
 ) -> str:
+    """The text and every line that still fits; a long one does not keep others out."""
     for line in lines:
         longer = f"{text}\n{line}"
-        if count(longer) > budget:
-            return text
-        text = longer
+        if count(longer) <= budget:
+            text = longer
     return text
 
 
-def _first_line(description: str) -> str:
+def is_one_line(text: str) -> bool:
+    """Whether the first line, as the index shows it, is all there is."""
+    return len(text.strip()) <= LONGEST_LINE and "\n" not in text.strip()
+
+
+def first_line(text: str) -> str:
     """Quoted, because the text may come from a server that nobody vouches for."""
-    line = description.strip().partition("\n")[0][:LONGEST_LINE]
-    return json.dumps(line, ensure_ascii=False).replace("<", "\\u003c")
+    return quoted(text.strip().partition("\n")[0][:LONGEST_LINE])
+
+
+def quoted(text: str) -> str:
+    """Somebody else's words as one line that closes no wrapper."""
+    line = json.dumps(text, ensure_ascii=False)
+    return line.replace("<", "\\u003c").replace(">", "\\u003e")

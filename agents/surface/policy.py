@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from django.conf import settings
@@ -78,7 +78,8 @@ class ToolSettings:
 class Surface:
     """Tool names by what becomes of them, and why; every tool has a reason.
 
-    `withheld` are demoted tools that nobody can find while the bridge is incomplete.
+    `withheld` are demoted tools that nobody can find while the bridge is incomplete;
+    `demoted` all that `tools.eager` holds back, withheld or deferred.
     """
 
     resident: tuple[str, ...]
@@ -87,6 +88,7 @@ class Surface:
     denied: tuple[str, ...]
     absent: tuple[str, ...]
     reasons: Mapping[str, str]
+    demoted: frozenset[str] = frozenset()
 
 
 Place = Literal["absent", "denied", "resident", "demoted", "deferred"]
@@ -155,6 +157,24 @@ def surface(tools: Sequence[Tool], rules: Rules) -> Surface:
     return _closed(places, reasons, rules.settings)
 
 
+def raisable(surface: Surface, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the names that are not declared and may be; never what is denied."""
+    return tuple(
+        name for name in names if name in {*surface.deferred, *surface.withheld}
+    )
+
+
+def raised(surface: Surface, names: Collection[str], why: str) -> Surface:
+    """The surface with these tools declared, and the reason for it."""
+    return replace(
+        surface,
+        resident=tuple(sorted({*surface.resident, *names})),
+        deferred=tuple(name for name in surface.deferred if name not in names),
+        withheld=tuple(name for name in surface.withheld if name not in names),
+        reasons={**surface.reasons, **dict.fromkeys(names, why)},
+    )
+
+
 def _closed(
     places: dict[Place, list[str]], reasons: dict[str, str], chosen: ToolSettings
 ) -> Surface:
@@ -183,6 +203,7 @@ def _closed(
         tuple(sorted(places["denied"])),
         tuple(sorted(places["absent"])),
         reasons,
+        frozenset(places["demoted"] if chosen.deferral else ()),
     )
 
 

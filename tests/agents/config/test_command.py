@@ -93,7 +93,7 @@ def test_an_export_of_the_server_is_imported_again(db, tmp_path):
     warned = io.StringIO()
     assert run("import", str(file), errors=warned).startswith("Changed tools.visible")
     assert warned.getvalue() == ""
-    file.write_text('{"tools.loadMode": "declare",} // later')
+    file.write_text('{"agents.childContext": "full",} // later')
     run("import", str(file), errors=warned)
     assert "nothing in this version obeys it yet" in warned.getvalue()
 

@@ -198,12 +198,12 @@ def test_settings_are_imported_from_a_text_or_a_file_all_or_none(
 ):
     browser = as_(owner)
     address = reverse("agents:import_settings", args=[workspace.slug])
-    text = '{"tools": {"visible": ["git_lgo"],}, "tools.loadMode": "declare"} // done'
+    text = '{"tools": {"visible": ["git_lgo"],}, "agents.childContext": "full"} // done'
     assert browser.post(address, {"text": text}).status_code == 302
     warnings = said(browser.get(url))
-    assert any("tools.loadMode is kept, but nothing" in one for one in warnings)
+    assert any("agents.childContext is kept, but nothing" in one for one in warnings)
     assert any("no tool is called git_lgo now. Nearest: git_log" in w for w in warnings)
-    assert 'id="tools.loadMode"' not in text_of(browser.get(url))
+    assert 'id="agents.childContext"' not in text_of(browser.get(url))
 
     wrong = SimpleUploadedFile("s.json", b'{"tools.indexBudget": 9, "tools.eagr": []}')
     refused = browser.post(address, {"file": wrong})
