@@ -10,9 +10,9 @@ from django.db import transaction
 from agents import events
 from agents.context.assemble import Assembled, declaring
 from agents.context.budget import Counts
-from agents.context.governance import Maker, governed
+from agents.context.governance import Maker, compacted, governed
 from agents.endpoints import Choice
-from agents.errors import ContextOverflow
+from agents.errors import ContextOverflow, ProviderRejected
 from agents.models import LoadedTool
 from agents.reach import load, read_on
 from agents.runs import Hold
@@ -31,22 +31,42 @@ def next_request(
     `refused`: the service found the last one too large. Raises ContextOverflow with
     what fills the window when there is no way to make it smaller.
     """
-    run = hold.run
-    maker = Maker.of(run.conversation, choice, run.agent.effort)
-    if run.round == 0:
+    if hold.run.round == 0:
         tell_of_start(hold)
-
-    def record(kind: str, body: dict[str, Any]) -> None:
-        append_step(hold, Entry.Kind(kind), body)
-
-    def ask(assembled: Assembled) -> str:
-        return write_summary(hold, choice, assembled)
-
+    desk = _Desk(hold, choice)
     try:
-        return governed(read_on(hold), maker, record, ask, overflow=refused is not None)
+        return governed(
+            read_on(hold),
+            desk.maker,
+            desk.record,
+            desk.ask,
+            overflow=refused is not None,
+        )
     except ContextOverflow as error:
         said = f"{refused.message} {error.message}" if refused else error.message
         raise ContextOverflow(said) from refused
+
+
+def compact(hold: Hold, choice: Choice, focus: str) -> None:
+    """Sum up the older part, as a person asked. Raises ProviderRejected if it cannot."""
+    desk = _Desk(hold, choice)
+    if refusal := compacted(read_on(hold), desk.maker, desk.record, desk.ask, focus):
+        raise ProviderRejected(refusal)
+
+
+class _Desk:
+    """What a run does with the steps of its maker: it stores them, and asks its model."""
+
+    def __init__(self, hold: Hold, choice: Choice) -> None:
+        run = hold.run
+        self.hold, self.choice = hold, choice
+        self.maker = Maker.of(run.conversation, choice, run.agent.effort)
+
+    def record(self, kind: str, body: dict[str, Any]) -> None:
+        append_step(self.hold, Entry.Kind(kind), body)
+
+    def ask(self, assembled: Assembled) -> str:
+        return write_summary(self.hold, self.choice, assembled)
 
 
 def too_large(request: Assembled, error: ContextOverflow) -> ContextOverflow:

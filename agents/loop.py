@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from agents import events, runs
 from agents.calls import answer_calls
+from agents.compacting import compact_alone
 from agents.context.assemble import sees_images
 from agents.endpoints import Choice
 from agents.errors import (
@@ -41,6 +42,8 @@ def execute(hold: Hold, choice: Choice) -> None:
     2. An answer without calls ends the run, unless somebody spoke in the meantime.
     3. Otherwise the model is asked.
     """
+    if compact_alone(hold, choice):
+        return
     while True:
         hold.check()
         hold.sees_images = sees_images(choice.language_model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 from uuid import UUID, uuid4
 
@@ -12,16 +13,17 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from agents import actions, gauge, queries
+from agents import actions, compact_actions, gauge, queries
 from agents.models import Wait
 from workspace.access import can, conversation_for, membership, workspace_for
-from workspace.errors import BadInput, NotVisible
+from workspace.errors import BadInput, Conflict, NotVisible
 from workspace.middleware import wants_json
 from workspace.models import Conversation, QueuedMessage, User
 
 #: Characters of one message; more belongs into a file.
 LONGEST_MESSAGE = 1_000_000
 LONGEST_CLIENT_ID = 64
+COMPACT = re.compile(r"/compact(\s.*)?", re.DOTALL)
 #: Turns whose figures one request asks for.
 MOST_TURNS = 100
 
@@ -80,11 +82,21 @@ def explorer_for(conversation: Conversation, text: str) -> str:
     return reverse("agents:context", args=where) + query
 
 
+def focus_of(text: str) -> str | None:
+    """What `/compact` shall keep in particular; None for any text but the command."""
+    match = COMPACT.fullmatch(text.strip())
+    return (match[1] or "").strip() if match else None
+
+
 @login_required
 @require_POST
 def new(request: HttpRequest, slug: str) -> HttpResponse:
     """Start a conversation, with its first message if one was written."""
     workspace = workspace_for(request.user, slug, "post")
+    if focus_of(request.POST.get("text", "")) is not None:
+        raise Conflict(
+            _("Nothing in this conversation is old enough to be compacted yet.")
+        )
     conversation = actions.start_conversation(
         workspace=workspace,
         author=person(request),
@@ -114,6 +126,12 @@ def post(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpResponse
             return JsonResponse({"ok": True, "open": address})
         return redirect(address)
     actions.check_pace(person(request))
+    focus = focus_of(request.POST.get("text", ""))
+    if focus is not None:
+        notice = compact_actions.compact(
+            conversation=conversation, user=person(request), focus=focus
+        )
+        return done(request, conversation, seq=notice.seq)
     posted = actions.post_message(
         conversation=conversation,
         author=person(request),
@@ -155,11 +173,14 @@ def retry(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpRespons
 def resend(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpResponse:
     """Put another message in place of one, and answer that."""
     conversation = conversation_for(request.user, slug, conversation_id, "post")
+    text = message_text(request)
+    if focus_of(text) is not None or explorer_for(conversation, text):
+        raise BadInput(_("A command cannot take the place of a message."))
     actions.edit_and_resend(
         conversation=conversation,
         author=person(request),
         to_seq=seq_of(request),
-        text=message_text(request),
+        text=text,
         client_id=client_id(request),
     )
     return done(request, conversation)

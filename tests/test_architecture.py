@@ -44,6 +44,7 @@ LAYERS = (
         "endpoint_actions",
         "config_actions",
         "erase_actions",
+        "compact_actions",
     ),
     ("tasks",),
     ("loop",),

@@ -19,6 +19,22 @@ KNOWN = (
     STOPPED_BY_ITSELF,
     STOPPED,
     gettext_noop(
+        "The conversation no longer fits the model's window of %(window)s tokens, and "
+        "compacting it cannot reclaim enough. Most is taken by %(row)s (%(size)s "
+        "tokens). Shorten that, choose a model with a larger window, or start a new "
+        "conversation."
+    ),
+    gettext_noop(
+        "The request is larger than %(name)s's model can take.%(quote)s Compacting the "
+        "conversation cannot make it fit. Most is taken by %(row)s (%(size)s tokens). "
+        "Shorten that, choose a model with a larger window, or start a new conversation."
+    ),
+    gettext_noop(
+        "The request is larger than %(name)s's model can take.%(quote)s Most is taken by "
+        "%(row)s (%(size)s tokens). Shorten that, choose a model with a larger window, "
+        "or start a new conversation."
+    ),
+    gettext_noop(
         "Something in the server failed; nothing that was stored is lost. The "
         "operator's log names the cause under run %(run)s. Press Retry to try again."
     ),
@@ -65,6 +81,8 @@ KNOWN = (
         "and %(missing)s is missing (%(why)s). Name them in tools.eager or tools.visible, "
         "or allow tool_search and tool_call again; then start a new conversation."
     ),
+    gettext_noop("%(who)s asked to compact the conversation."),
+    gettext_noop("%(who)s asked to compact the conversation and to keep: %(focus)s"),
 )
 PLACE = re.compile(r"%\((\w+)\)s")
 #: Characters; what is longer is no sentence of ours.

@@ -20,6 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
 from agents.context import pruning
 from agents.context.budget import Counts, Limits
 from agents.context.folding import Folded, fold, is_record
@@ -33,6 +36,15 @@ from agents.tools.registry import resolve
 
 #: Rounds between two summaries, at least.
 APART = 5
+
+#: Tokens that a compaction saves at least when a person wants it.
+LEAST_WANTED = 1_000
+
+#: Of a request: what a compaction takes away, if it can, when a person wants it.
+_SHARE = 0.25
+
+#: A summary, of what it stands for; and tokens that it may have in any case.
+_SUMMARY, _SHORTEST = 0.25, 300
 
 #: Of the cap: what the newest rounds may fill after a compaction, tried in this order.
 _TAILS = (0.15, 0.05, 0.0)
@@ -69,6 +81,11 @@ class Plan:
     @property
     def gain(self) -> int:
         return self.before - self.after
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing can be done, in a sentence; "" when something can."""
+        return self.sentence if self.strategy in ("stop", "refuse") else ""
 
     def body(self, folded: Folded, text: str, count: Count) -> dict[str, Any]:
         """The body of the `summary` entry.
@@ -169,11 +186,12 @@ def _choose(
     """
     deep = [way for way in ways if way.gain >= limits.gain]
     if not over:
-        if deep:
-            return deep[0]
-        return next(
-            (way for way in ways if asked and way.strategy == "summarise"), None
-        )
+        wanted = [
+            way
+            for way in ways
+            if asked and way.strategy == "summarise" and way.gain >= LEAST_WANTED
+        ]
+        return next((way for way in ways if way in deep or way in wanted), None)
     fitting = [
         way
         for way in ways
@@ -221,13 +239,24 @@ class _Desk:
         seq = self.summary.seq
         return sum(one.answer.seq > seq for one in self.rounds)
 
+    @property
+    def enough(self) -> int:
+        """Tokens worth a summary; for who asks a quarter of what there is."""
+        if not self.asked:
+            return self.limits.gain
+        wanted = max(LEAST_WANTED, int(_SHARE * self.counts.total))
+        return min(self.limits.gain, wanted)
+
     def refusal(self) -> str:
         if self.rounds_since < APART:
-            return (
-                f"This conversation was compacted {self.rounds_since} rounds ago. "
-                f"It can be compacted again after {APART} rounds."
-            )
-        return "Nothing in this conversation is old enough to be compacted yet."
+            return ngettext(
+                "This conversation was compacted %(n)d round ago. It can be compacted "
+                "again after %(apart)d rounds.",
+                "This conversation was compacted %(n)d rounds ago. It can be compacted "
+                "again after %(apart)d rounds.",
+                self.rounds_since,
+            ) % {"n": self.rounds_since, "apart": APART}
+        return _("Nothing in this conversation is old enough to be compacted yet.")
 
     def summarise(self, focus: str) -> Plan | None:
         """The summary that keeps most and still gains enough; else the deepest."""
@@ -237,7 +266,7 @@ class _Desk:
         for share in _TAILS:
             cut = self._cut(int(share * self.limits.cap))
             best = self._summary_to(cut, focus) if cut else None
-            if best and best.gain >= self.limits.gain and self.limits.fits(best.after):
+            if best and best.gain >= self.enough and self.limits.fits(best.after):
                 return best
         return best if best and best.gain > 0 else None
 
@@ -261,7 +290,7 @@ class _Desk:
         kept = self._kept(old)
         restored = self._restored(cut)
         skills = self._skills(old)
-        budget = self.limits.summary
+        budget = self._budget(old)
         before = self.counts.total
         after = self.counts.prefix + FRAME_TOKENS + budget
         after += self.counts.of_rows(tail) + self.counts.of_rows(kept)
@@ -284,6 +313,11 @@ class _Desk:
             by_model=self.limits.fits(asks),
             focus=focus,
         )
+
+    def _budget(self, old: Sequence[Item]) -> int:
+        """Tokens for the summary: a part of what it stands for."""
+        whole = self.counts.of_rows(old)
+        return min(self.limits.summary, max(_SHORTEST, int(_SUMMARY * whole)))
 
     def _shown_size(self, seq: int, of: int) -> int:
         """Tokens that a restored result adds to those it is counted with already."""

@@ -124,14 +124,23 @@ class Maker:
         )
 
     def plan(
-        self, items: Sequence[Item], assembled: Assembled, *, overflow: bool
+        self, items: Sequence[Item], assembled: Assembled, **options: Any
     ) -> Plan | None:
-        """What must happen before this request can be sent; None when it can."""
+        """What must happen before this request can be sent; None when it can.
+
+        Options as those of `compaction.plan`.
+        """
         limits = Limits.of(
             assembled.cap, assembled.reserved, self.governance.compact_at
         )
         counts = Counts.of(assembled.segments)
-        return plan(items, counts, limits, overflow=overflow, count=self.count)
+        return plan(items, counts, limits, count=self.count, **options)
+
+    def wanted(self, items: Sequence[Item], focus: str = "") -> Plan:
+        """What a person's wish to compact comes to, perhaps to a refusal."""
+        found = self.plan(items, self.assemble(items), asked=True, focus=focus)
+        assert found, "who asks is always answered"
+        return found
 
     def count(self, text: str) -> int:
         return tokens.count(text, self.choice.language_model.encoding)
@@ -227,6 +236,17 @@ def _take(
         record("notice", plan.step.body())
     else:
         record("summary", plan.body(fold(items), text, maker.count))
+
+
+def compacted(
+    items: Sequence[Item], maker: Maker, record: Record, ask: Ask, focus: str
+) -> str:
+    """Carry out a person's wish to compact; returns why it cannot be, or ""."""
+    plan = maker.wanted(items, focus)
+    if not plan.refusal:
+        text = ask(maker.assemble(items, plan)) if plan.by_model else ""
+        _take(plan, items, text, maker, record)
+    return plan.refusal
 
 
 def foreseen(items: Sequence[Item], maker: Maker) -> Assembled:

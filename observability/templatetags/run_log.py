@@ -33,6 +33,7 @@ def trigger(value: str) -> str:
         "message": _("Message"),
         "retry": _("Retry"),
         "queue": _("Queued message"),
+        "compact": _("Compaction"),
     }.get(value, text.visible(value))
 
 

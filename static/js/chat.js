@@ -318,6 +318,7 @@ function send(event) {
     composer.set("");
     return location.assign(dataset.context + (command[1] ? "?open" : ""));
   }
+  if (/^\/compact(\s|$)/.test(text) && !composer.editing) return compact(text);
   const when = form.elements.when?.value ?? "steer";
   const editing = composer.editing;
   endEditing();
@@ -326,6 +327,19 @@ function send(event) {
   reader.following = true;
   outbox.send(editing ? dataset.resend : dataset.post, editing ? { text, to_seq: editing } : { text, when });
   if (entries.partial) outbox.line.then(() => location.assign(location.pathname));
+}
+
+// A command is no message: what was typed stays when it is refused.
+async function compact(text) {
+  composer.set("");
+  try {
+    const { seq } = await post(dataset.post, { text });
+    await entries.catchUp(seq).catch(() => {});
+    refreshTail();
+  } catch (error) {
+    if (!composer.text) composer.set(text);
+    toast(say("failed", { reason: error.message }), "error");
+  }
 }
 
 function beginEditing(message) {

@@ -123,8 +123,23 @@ def test_what_is_no_longer_sent_whole_is_a_line_that_opens(
     page = as_person(member).get(address(conversation)).content.decode()
     assert page.count("Older outputs pruned") == 1
     assert "about 310 tokens less" in page
-    assert "Compacted here: about 6100 → 2400 tokens" in page
+    assert "Compacted here: about 6,100 → 2,400 tokens" in page
     assert "<script>alert" not in page
+
+
+def test_a_compaction_line_says_what_was_kept(conversation, say, as_person, member):
+    skills = [
+        {"name": "<b>sail</b>", "text": "Set the sail."},
+        {"name": "moor", "text": "[SKILL_PRUNED: content lost in compaction]"},
+    ]
+    more = {"kept": [3, 9], "skills": skills, "source": "mechanical", "focus": "boats"}
+    say("summary", text="## Goal", before=6100, after=2400, **more)
+    page = as_person(member).get(address(conversation)).content.decode()
+    assert "2 earlier entries are still sent word for word" in page
+    assert "Skill &lt;b&gt;sail&lt;/b&gt;: kept word for word." in page
+    assert "Skill moor: to be loaded again when it is needed." in page
+    assert "The model gave no usable summary" in page
+    assert "Asked to keep in particular: boats" in page
 
 
 def test_a_long_conversation_opens_at_its_end_with_few_queries(

@@ -125,6 +125,12 @@ register.filter("in_ones_language", in_ones_language)
 
 
 @register.filter
+def is_pruned_skill(text: str) -> bool:
+    """Whether a summary holds a pointer in place of a skill's body."""
+    return text.startswith("[SKILL_PRUNED")
+
+
+@register.filter
 def outcome(card: Card) -> str:
     """What became of a call that somebody, or nobody, decided about."""
     return {

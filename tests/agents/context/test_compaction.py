@@ -122,7 +122,7 @@ def test_two_summaries_are_five_rounds_apart_and_never_of_a_summary_alone():
         made = acting.compact(SMALL, asked=True)
         assert made
         assert made.strategy == "refuse"
-        assert f"{played} rounds ago" in made.sentence
+        assert f"{played} round" in made.sentence
         shell(acting, 400)
     made = acting.compact(SMALL, asked=True)
     assert made
