@@ -25,13 +25,14 @@ from agents.approvals import Pending, answer_of_people, permit
 from agents.attaching import Brought, brought_in
 from agents.batches import Ready, batches
 from agents.context.governance import Governance
+from agents.context.restating import reviewed
 from agents.errors import RunStopped, RunWaiting, ToolError
 from agents.guard import Remark
 from agents.guarding import Watch
 from agents.mcp.schemas import problems
 from agents.models import ToolCall
 from agents.providers.wire import clean
-from agents.reach import bridge_of, read_on, record_loads, reviewed
+from agents.reach import bridge_of, read_on, record_loads
 from agents.results import outcome_of
 from agents.runs import Hold, store_results
 from agents.surface.bridge import Bridge, schema_digest

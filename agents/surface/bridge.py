@@ -84,9 +84,8 @@ class Bridge:
     ) -> ToolResult:
         """Full schemas in a wrapper that no description can close."""
         tools = [self.tools[hit.name] for hit in hits]
-        lines = "\n".join(f"<function>{_escaped(tool)}</function>" for tool in tools)
         said = self.introductions(tools)
-        text = "\n\n".join((f"<functions>\n{lines}\n</functions>", *said, *notes))
+        text = "\n\n".join((schemas(tools), *said, *notes))
         return ToolResult(
             True,
             text,
@@ -188,6 +187,12 @@ def envelope(arguments: str) -> tuple[str, str]:
             code="bad_arguments",
         )
     return name, json.dumps(inner, ensure_ascii=False)
+
+
+def schemas(tools: Sequence[Tool]) -> str:
+    """Full schemas in a wrapper that no description can close."""
+    lines = "\n".join(f"<function>{_escaped(tool)}</function>" for tool in tools)
+    return f"<functions>\n{lines}\n</functions>"
 
 
 def _escaped(tool: Tool) -> str:
