@@ -488,3 +488,48 @@ class Setting(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} ({self.layer})"
+
+
+class ModeToolPolicy(models.Model):
+    """One block of tools that every request declares: in all modes, or in one.
+
+    A workspace's row replaces the server's for its block. `version` grows with every
+    change, so that of two people who edit at once the second is told.
+    """
+
+    class Block(models.TextChoices):
+        BUILTINS = "resident_builtins", "Built-in tools"
+        DISCOVERY = "resident_discovery", "Finding tools"
+        MCP = "resident_mcp", "Tools of MCP servers"
+
+    workspace = models.ForeignKey(
+        Workspace, null=True, on_delete=models.PROTECT, related_name="tool_policies"
+    )
+    block = models.CharField(
+        max_length=60, help_text="resident_builtins, …_discovery, …_mcp or mode:NAME."
+    )
+    names = models.JSONField(default=list)
+    ceiling = models.CharField(
+        max_length=10, blank=True, help_text="Of a mode; empty: what it brings along."
+    )
+    allowed = models.JSONField(
+        null=True, help_text="A mode's allow-list of tools; null: none."
+    )
+    version = models.PositiveIntegerField(default=1)
+    changed_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        verbose_name_plural = "mode tool policies"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["block"],
+                condition=Q(workspace=None),
+                name="a_block_once_on_the_server",
+            ),
+            models.UniqueConstraint(
+                fields=["workspace", "block"], name="a_block_once_per_workspace"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.block} of {self.workspace or 'the server'}"

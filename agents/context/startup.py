@@ -22,6 +22,7 @@ from agents.errors import ProviderError
 from agents.mcp.names import server_of
 from agents.models import Agent
 from agents.permissions import whole_tool_denials
+from agents.policies import policy_of
 from agents.providers.base import Block, Owner, ToolSpec
 from agents.surface.arrivals import Known, Present
 from agents.surface.index import index_text
@@ -276,10 +277,18 @@ def catalogue_and_surface(
 def surface_of(
     conversation: Conversation, known: Catalogue, chosen: Settings
 ) -> Surface:
-    """What becomes of these tools in the conversation, by policy, settings and rules."""
+    """What becomes of these tools in the conversation, by policy, settings and rules.
+
+    One query, for the policy.
+    """
     denials = whole_tool_denials(conversation.workspace.permission_rules)
     return surface_for(
-        known.tools, known.absent, denials, conversation.mode, chosen=chosen
+        known.tools,
+        known.absent,
+        denials,
+        conversation.mode,
+        chosen=chosen,
+        policy=policy_of(conversation.workspace_id),
     )
 
 
