@@ -364,7 +364,7 @@ class _Desk:
     def _skills(self, old: Sequence[Item]) -> tuple[tuple[str, str], ...]:
         """Loaded skills that would be lost: bodies, or where to get them again."""
         known = self.summary.body.get("skills", ()) if self.summary else ()
-        return kept_skills(rounds_of(old), known, self._recent_from)
+        return kept_skills(old, known, self._recent_from)
 
     @property
     def _recent_from(self) -> int:
