@@ -19,6 +19,7 @@ from typing import BinaryIO
 from django.core.files.uploadedfile import UploadedFile
 from django.utils.translation import gettext as _
 
+from workspace import room
 from workspace.errors import BadInput, Conflict, NotVisible, TooMuch
 
 #: Bytes of one uploaded file, names that a folder shows, parts of a path.
@@ -135,6 +136,7 @@ def save(root: Path, path: str, upload: UploadedFile[bytes], *, replace: bool) -
             _("%(name)s is larger than %(limit)d MB. Upload a smaller file.")
             % {"name": name[0], "limit": LARGEST_UPLOAD // 1024**2}
         )
+    room.require(root, upload.size or 0)
     with entered(root, parts_of(path)) as descriptor:
         partial = f".{name[0][:80]}.{os.urandom(6).hex()}.part"
         try:

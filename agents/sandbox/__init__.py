@@ -21,6 +21,7 @@ from agents.sandbox.bwrap import HOME, find_program, find_python
 from agents.sandbox.egress import Egress, Rules
 from agents.sandbox.limits import Limits, Outcome
 from agents.sandbox.process import Command, Progress, SandboxFailed, read_status
+from workspace import room
 
 __all__ = [
     "HOME",
@@ -56,7 +57,7 @@ def why_no_network() -> str:
 def no_room(root: Path, size: int) -> str:
     """Why `size` more bytes exceed what commands may store, too; "" if they do not."""
     limits = Limits.from_settings()
-    return watch.no_room(root, size, limits.quota, limits.free_space)
+    return room.no_room(root, size, limits.quota, limits.free_space)
 
 
 def _silent(text: str) -> None:

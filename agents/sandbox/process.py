@@ -18,6 +18,7 @@ from pathlib import Path
 
 from agents.sandbox import watch
 from agents.sandbox.limits import Limits, Outcome
+from workspace import room
 
 _TICK = 0.25  # seconds between looks at memory, processes, disk and clock
 _GLANCE = 0.02  # seconds between glances at how many tasks there are
@@ -168,7 +169,7 @@ class Command:
             return
         used = watch.usage(self.watched)
         if used.memory > self.limits.memory:
-            most = watch.megabytes(self.limits.memory)
+            most = room.megabytes(self.limits.memory)
             self.cut_short("memory", f"Used more than {most} of memory; stopped.")
         elif used.processes > self.limits.processes:
             most = str(self.limits.processes)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workspace import room
+
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SLACK = 1 << 20  # what a command that frees space may need on the way
 
@@ -59,40 +61,6 @@ def tasks_on_machine() -> int:
     return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
 
 
-def free_space(folder: Path) -> int:
-    """Bytes that this user may still write on the folder's disk."""
-    status = os.statvfs(folder)
-    return status.f_bavail * status.f_frsize
-
-
-def folder_size(
-    folder: Path, give_up: Callable[[], bool] = lambda: False, limit: int = 1 << 62
-) -> int:
-    """Bytes on disk below a folder; stops early when told to or past `limit`.
-
-    Entries that vanish or cannot be read count as nothing.
-    """
-    total = 0
-    waiting = [os.fspath(folder)]
-    while waiting and total <= limit and not give_up():
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    total += _entry_size(entry, waiting)
-        except OSError:
-            continue
-    return total
-
-
-def _entry_size(entry: os.DirEntry[str], waiting: list[str]) -> int:
-    try:
-        if entry.is_dir(follow_symlinks=False):
-            waiting.append(entry.path)
-        return entry.stat(follow_symlinks=False).st_blocks * 512
-    except OSError:
-        return 0
-
-
 @dataclass(slots=True)
 class DiskWatch:
     """Says when a folder outgrows its quota or its disk runs low.
@@ -118,22 +86,22 @@ class DiskWatch:
         """
         self._measure()
         self._at_start = self._size
-        return self._low_disk(free_space(self.folder))
+        return self._low_disk(room.free_space(self.folder))
 
     def complaint(self) -> str:
         """What is wrong by now, as a sentence; "" if nothing is."""
-        free = free_space(self.folder)
+        free = room.free_space(self.folder)
         if low := self._low_disk(free):
             return low
         may_have_written = self._free - free
         if self._size + may_have_written > self.quota or self._stale():
             self._measure()
         if self._size > self.quota and self._size > self._at_start + _SLACK:
-            return _over_quota(self.quota)
+            return room.over_quota(self.quota)
         return ""
 
     def _low_disk(self, free: int) -> str:
-        return "" if free >= self.floor else _low_disk(free, self.floor)
+        return "" if free >= self.floor else room.low_disk(free, self.floor)
 
     def _stale(self) -> bool:
         """Somebody else may free as much as the command writes: look now and then."""
@@ -143,45 +111,7 @@ class DiskWatch:
         started = time.monotonic()
         if self._measured_at and started - self._measured_at < self._pause:
             return
-        self._free = free_space(self.folder)
-        self._size = folder_size(self.folder, self.give_up, 2 * self.quota)
+        self._free = room.free_space(self.folder)
+        self._size = room.folder_size(self.folder, self.give_up, 2 * self.quota)
         self._measured_at = time.monotonic()
         self._pause = max(0.5, 10 * (self._measured_at - started))
-
-
-def no_room(folder: Path, size: int, quota: int, floor: int) -> str:
-    """Why `size` more bytes must not be stored below a folder; "" if they may."""
-    free = free_space(folder)
-    if free - size < floor:
-        return _low_disk(free, floor)
-    # What the whole disk holds bounds what the folder can: most need no measuring.
-    if used_space(folder) + size <= quota:
-        return ""
-    if folder_size(folder, limit=quota) + size > quota:
-        return _over_quota(quota)
-    return ""
-
-
-def used_space(folder: Path) -> int:
-    """Bytes that all files of the folder's disk take together."""
-    status = os.statvfs(folder)
-    return (status.f_blocks - status.f_bfree) * status.f_frsize
-
-
-def _over_quota(quota: int) -> str:
-    return (
-        f"The workspace's files are over the quota of {megabytes(quota)}. Delete what "
-        f"is not needed, then try again."
-    )
-
-
-def _low_disk(free: int, floor: int) -> str:
-    return (
-        f"The server's disk has only {megabytes(free)} left ({megabytes(floor)} are "
-        f"kept free). Ask the operator for space."
-    )
-
-
-def megabytes(count: int) -> str:
-    """A size for a sentence, in megabytes of 1,048,576 bytes."""
-    return f"{count / 1048576:,.0f} MB"

@@ -420,3 +420,18 @@ def test_an_upload_overwrites_nothing_unless_told_to(
     assert (root / "a.txt").read_text() == "new"
     assert sorted(os.listdir(root))[0] != ".a.txt"
     assert not [name for name in os.listdir(root) if name.endswith(".part")]
+
+
+def test_an_upload_that_exceeds_the_workspaces_room_is_refused(
+    as_person, workspace, root, owner, settings
+):
+    settings.WORKSPACE_QUOTA_MB = 1
+    address = f"/w/{workspace.slug}/files/upload"
+    browser = as_person(owner)
+    small = SimpleUploadedFile("small.bin", b"x" * 1000)
+    assert browser.post(address, {"files": small}).status_code == 302
+    large = SimpleUploadedFile("large.bin", b"x" * (1 << 20))
+    refused = browser.post(address, {"files": large}, HTTP_ACCEPT="application/json")
+    assert refused.status_code == 413
+    assert "quota of 1 MB" in refused.json()["error"]
+    assert not (workspace.root / "large.bin").exists()

@@ -9,7 +9,8 @@ import pytest
 from agents import sandbox
 from agents.errors import RunStoppedByUser
 from agents.interrupts import Interrupt
-from agents.sandbox import Limits, SandboxFailed, watch
+from agents.sandbox import Limits, SandboxFailed
+from workspace import room
 
 
 def test_output_errors_and_exit_code_are_kept_apart(sh):
@@ -118,7 +119,7 @@ def test_a_workspace_over_its_quota_stops_who_adds_but_not_who_deletes(box):
     outcome = small.run(["/bin/sh", "-c", grow], timeout=30)
     assert outcome.cut_short == "disk"
     assert "quota of 8 MB" in outcome.reason
-    assert watch.folder_size(box.root) < 100 << 20
+    assert room.folder_size(box.root) < 100 << 20
     assert small.run(["/bin/sh", "-c", "rm f*"], timeout=30).exit == 0
 
 
