@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
-from django.core.cache import cache
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from redis.exceptions import RedisError
 
 from agents import doorbell, events, permissions, runs
 from agents.context.startup import startup_body, surface_body
 from agents.context.surroundings import look_around
 from agents.endpoints import offered_models
-from agents.invoking import with_skill
 from agents.models import Agent, Run, Wait
 from agents.providers.wire import clean, clean_values
 from agents.seeding import DEFAULT_AGENT, seed_workspace
 from agents.tools.registry import catalogue
-from workspace import access, audit, live, transcript
+from workspace import access, attachments, audit, live, pace, transcript
 from workspace.access import require
 from workspace.actions import conversations
 from workspace.errors import (
@@ -30,7 +29,6 @@ from workspace.errors import (
     Gone,
     NotAllowed,
     NotVisible,
-    TooFast,
     TooMuch,
 )
 from workspace.events import emit
@@ -120,6 +118,7 @@ def post_message(
     text: str,
     client_id: str,
     when: str = "steer",
+    attached: Sequence[UUID] = (),
 ) -> Posted:
     """Accept a message, once per client id: stored now, answered whatever happens.
 
@@ -127,10 +126,13 @@ def post_message(
     call) or, with `when="queue"`, waits for the turn's end.
     """
     require(author, conversation.workspace, "post")
-    _check_message(text, client_id, when)
+    _check_message(text, client_id, when, attached)
+    files = attachments.chosen(conversation, author, attached)
     body = _message_body(conversation, author, text)
+    body |= attachments.message_parts(files)
     try:
         with transaction.atomic():
+            attachments.mark_sent(files)
             return _post(conversation, author, body, client_id, when)
     except IntegrityError:
         return _earlier_or_conflict(conversation, client_id)
@@ -143,8 +145,10 @@ def _earlier_or_conflict(conversation: Conversation, client_id: str) -> Posted:
     raise Conflict(_("Somebody was faster. Nothing is lost: send it again."))
 
 
-def _check_message(text: str, client_id: str, when: str) -> None:
-    if not text.strip():
+def _check_message(
+    text: str, client_id: str, when: str, attached: Sequence[UUID] = ()
+) -> None:
+    if not text.strip() and not attached:
         raise BadInput(_("The message is empty. Write something first."))
     if len(text.encode("utf-8", "replace")) > LARGEST_MESSAGE:
         raise TooMuch(
@@ -159,11 +163,8 @@ def _check_message(text: str, client_id: str, when: str) -> None:
 def _message_body(
     conversation: Conversation, author: User, text: str
 ) -> dict[str, Any]:
-    """Who speaks is named to the model when it is not the one who began.
-
-    A message that begins with the `/name` of a skill brings its text along. Reads files.
-    """
-    body = with_skill(conversation, {"text": clean(text)})
+    """Who speaks is named to the model when it is not the one who began."""
+    body: dict[str, Any] = {"text": clean(text)}
     if author.pk != conversation.created_by_id:
         body["name"] = str(author)
     return body
@@ -239,6 +240,7 @@ def withdraw_queued(*, queued: QueuedMessage, user: User) -> None:
     ).update(withdrawn_at=timezone.now())
     if not taken:
         raise Conflict(_("This message is no longer in the queue."))
+    attachments.release(queued.conversation, user, queued.body)
     live.push_on_commit(
         live.conversation_group(queued.conversation_id), {"type": "queue.changed"}
     )
@@ -292,24 +294,16 @@ def retry_turn(*, conversation: Conversation, user: User, to_seq: int) -> Run:
     return run
 
 
+@transaction.atomic
 def edit_and_resend(
     *, conversation: Conversation, author: User, to_seq: int, text: str, client_id: str
 ) -> Posted:
-    """Say a message in other words: the old one and what followed leave the view."""
+    """Say a message in other words: the old one and what followed leave the view.
+
+    What was attached to it stays attached.
+    """
     require(author, conversation.workspace, "post")
     _check_message(text, client_id, "steer")
-    body = _message_body(conversation, author, text) | {"supersedes_seq": to_seq}
-    return _replace_message(conversation, author, to_seq, body, client_id)
-
-
-@transaction.atomic
-def _replace_message(
-    conversation: Conversation,
-    author: User,
-    to_seq: int,
-    body: dict[str, Any],
-    client_id: str,
-) -> Posted:
     runs.lock_row(conversation.pk)
     if earlier := _earlier(conversation, client_id):
         return earlier
@@ -319,6 +313,9 @@ def _replace_message(
         raise NotAllowed(_("Only its author can edit a message."))
     assert entry.turn, "a user message always belongs to a turn"
     _rewind(conversation, entry.turn, to_seq - 1, author)
+    body = _message_body(conversation, author, text) | {"supersedes_seq": to_seq}
+    old = transcript.body(entry)
+    body |= {key: old[key] for key in ("images", "files") if key in old}
     return _post(conversation, author, body, client_id, "steer")
 
 
@@ -579,18 +576,9 @@ def _require_may_raise(
 
 
 def check_pace(user: User) -> None:
-    """Raise TooFast for someone who posts faster than people type.
-
-    Counted in the cache: without a broker nobody is held back.
-    """
-    key = f"posts:{user.pk}"
-    try:
-        cache.add(key, 0, timeout=60)
-        count = cache.incr(key)
-    except (RedisError, ValueError):
-        return
-    if count > settings.POSTS_PER_MINUTE:
-        raise TooFast(
-            _("That is more than %(n)d messages in a minute. Wait a moment, then send.")
-            % {"n": settings.POSTS_PER_MINUTE}
-        )
+    """Raise TooFast for someone who posts faster than people type."""
+    most = settings.POSTS_PER_MINUTE
+    sentence = _(
+        "That is more than %(n)d messages in a minute. Wait a moment, then send."
+    ) % {"n": most}
+    pace.check(f"posts:{user.pk}", most, sentence)

@@ -24,25 +24,23 @@ from agents import events, results
 from agents.approvals import Pending, answer_of_people, permit
 from agents.attaching import Brought, brought_in
 from agents.batches import Ready, batches
-from agents.context import outgoing
 from agents.context.governance import Governance
-from agents.context.restating import reviewed
-from agents.context.skills import is_before_the_model
 from agents.errors import RunStopped, RunWaiting, ToolError
 from agents.guard import Remark
 from agents.guarding import Watch
 from agents.mcp.schemas import problems
 from agents.models import ToolCall
 from agents.providers.wire import clean
-from agents.reach import bridge_of, read_on, record_loads
+from agents.reach import bridge_of, read_on, record_loads, reviewed
 from agents.results import outcome_of
 from agents.runs import Hold, store_results
 from agents.surface.bridge import Bridge, schema_digest
 from agents.tools.base import Arguments, Tool, ToolContext, ToolResult
 from agents.tools.caps import cap
 from agents.tools.registry import resolve
-from workspace import blobs, images, live
+from workspace import attachments, blobs, live
 from workspace.events import emit
+from workspace.models import Attachment
 
 logger = logging.getLogger(__name__)
 
@@ -317,8 +315,6 @@ def context_of(hold: Hold, one: Ready, stream: live.TextStream) -> ToolContext:
         network=run.conversation.workspace.network,
         last_seen=lambda path: last_seen(run.conversation_id, path),
         stored_output=lambda path: stored_output(hold, path),
-        has_skill=lambda name, digest: has_skill(hold, name, digest),
-        unavailable=one.bridge.unavailable,
         progress=stream.write,
         sees_images=hold.sees_images,
         bridge=one.bridge,
@@ -337,22 +333,24 @@ def last_seen(conversation_id: UUID, path: str) -> str | None:
     return newest["meta"]["sha256"] if newest else None
 
 
-def has_skill(hold: Hold, name: str, digest: str) -> bool:
-    """Whether the model has this very text of a skill before it."""
-    items = hold.items
-    return is_before_the_model(items, outgoing.verbatim(items), name, digest)
-
-
 def stored_output(hold: Hold, path: str) -> bytes | None:
-    """The whole output that a result of this conversation points to; None if none."""
+    """The whole output or attached text of this conversation at a virtual path."""
     prefix = path.rsplit("/", 1)[-1].removesuffix(".txt")
+    if len(prefix) < 8:
+        return None
     found = ToolCall.objects.filter(
         run__conversation_id=hold.run.conversation_id,
         outcome__output_sha256__startswith=prefix,
     ).first()
-    if not found or len(prefix) < 8 or found.outcome is None:
-        return None
-    return blobs.get(hold.run.workspace_id, found.outcome["output_sha256"])
+    if found and found.outcome:
+        return blobs.get(hold.run.workspace_id, found.outcome["output_sha256"])
+    text = Attachment.objects.filter(
+        conversation=hold.run.conversation_id,
+        kind=Attachment.Kind.TEXT,
+        sha256__startswith=prefix,
+        sent_at__isnull=False,
+    ).first()
+    return blobs.get(hold.run.workspace_id, text.sha256) if text else None
 
 
 def _end(
@@ -379,7 +377,11 @@ def _end(
         if notes:
             call.outcome["notes"] = notes
         call.save()
-        images.register(hold.run.workspace_id, result.meta.get("images", ()))
+        attachments.register_images(
+            hold.run.conversation_id,
+            hold.run.workspace_id,
+            result.meta.get("images", ()),
+        )
         emit(_finished_event(hold, call, len(result.output)))
         if remark.suspected:
             name, count = remark.suspected

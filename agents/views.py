@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from agents import actions, compact_actions, gauge, queries
 from agents.models import Wait
+from workspace import attachments, attachments_views, images
 from workspace.access import can, conversation_for, membership, workspace_for
 from workspace.errors import BadInput, Conflict, NotVisible
 from workspace.middleware import wants_json
@@ -33,16 +34,35 @@ def person(request: HttpRequest) -> User:
     return cast(User, request.user)
 
 
-def message_text(request: HttpRequest) -> str:
+def message_text(request: HttpRequest, *, needed: bool = True) -> str:
     """What was written. Raises BadInput when there is nothing, or far too much."""
     text = request.POST.get("text", "").replace("\r\n", "\n").strip()
-    if not text:
+    if needed and not text:
         raise BadInput(_("The message is empty; write something first."))
     if len(text) > LONGEST_MESSAGE:
         raise BadInput(
             _("The message has over a million characters. Upload it as a file instead.")
         )
     return text
+
+
+def attached(request: HttpRequest, conversation: Conversation) -> list[UUID]:
+    """What the message carries: ids from a script, files from a plain form."""
+    given = request.POST.get("attached", "")
+    try:
+        ids = [UUID(one) for one in given.split(",") if one]
+    except ValueError:
+        raise BadInput(_("attached must be a list of ids.")) from None
+    for file in request.FILES.getlist("files")[: attachments.MOST_OF_MESSAGE]:
+        images.check_size(file.size or 0)
+        row = attachments.attach(
+            conversation=conversation,
+            author=person(request),
+            name=file.name or "",
+            data=file.read(),
+        )
+        ids.append(row.pk)
+    return ids
 
 
 def client_id(request: HttpRequest) -> str:
@@ -132,11 +152,13 @@ def post(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpResponse
             conversation=conversation, user=person(request), focus=focus
         )
         return done(request, conversation, seq=notice.seq)
+    files = attached(request, conversation)
     posted = actions.post_message(
         conversation=conversation,
         author=person(request),
-        text=message_text(request),
+        text=message_text(request, needed=not files),
         client_id=client_id(request),
+        attached=files,
         when="queue" if request.POST.get("when") == "queue" else "steer",
     )
     return done(
@@ -193,7 +215,15 @@ def withdraw(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpResp
     conversation = conversation_for(request.user, slug, conversation_id, "post")
     queued = _queued(conversation, request.POST.get("queued", ""))
     actions.withdraw_queued(queued=queued, user=person(request))
-    return done(request, conversation, text=queued.body.get("text", ""))
+    return done(
+        request,
+        conversation,
+        text=queued.body.get("text", ""),
+        attached=[
+            attachments_views.described(row)
+            for row in attachments.unsent(conversation, person(request))
+        ],
+    )
 
 
 def _queued(conversation: Conversation, given: str) -> QueuedMessage:

@@ -36,8 +36,6 @@ LAYERS = (
         "config_forms",
         "explorer_views",
         "erase_views",
-        "policy_views",
-        "policy_page",
         "model_views",
     ),
     (
@@ -47,7 +45,6 @@ LAYERS = (
         "config_actions",
         "erase_actions",
         "compact_actions",
-        "policy_actions",
     ),
     ("tasks",),
     ("loop",),

@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import UUID
 
 from django.conf import settings
+from django.utils import timezone
 
 from workspace.errors import TranscriptError
 from workspace.models import Blob
@@ -33,8 +34,12 @@ def path(workspace_id: UUID, sha256: str) -> Path:
     """Where these bytes lie, or would lie."""
     if not DIGEST.fullmatch(sha256):
         raise DamagedBlob(f"{sha256!r} is not the name of a stored file.")
-    folder = Path(settings.VAR_DIR) / "blobs" / str(UUID(str(workspace_id)))
-    return folder / sha256[:2] / sha256
+    return folder_of(workspace_id) / sha256[:2] / sha256
+
+
+def folder_of(workspace_id: UUID) -> Path:
+    """Where all of a workspace's bytes lie."""
+    return Path(settings.VAR_DIR) / "blobs" / str(UUID(str(workspace_id)))
 
 
 def name_of(data: bytes) -> str:
@@ -87,6 +92,14 @@ def register(workspace_id: UUID, sha256: str, size: int, mime: str) -> Blob:
         create_defaults={"size": size, "mime": mime},
     )
     return blob
+
+
+def forget(workspace_id: UUID, sha256: str) -> None:
+    """Remove the bytes and note in their row that they are gone."""
+    remove(workspace_id, sha256)
+    Blob.objects.filter(
+        workspace_id=workspace_id, sha256=sha256, shredded_at=None
+    ).update(shredded_at=timezone.now())
 
 
 def remove(workspace_id: UUID, sha256: str) -> None:

@@ -10,7 +10,6 @@ import io
 import struct
 import threading
 import zlib
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 from uuid import UUID
@@ -237,7 +236,8 @@ def plain_name(name: str, mime: str = "") -> str:
 def keep(workspace_id: UUID, data: bytes, name: str, detail: Detail = "high") -> Kept:
     """Prepare the picture and put it into the workspace's store.
 
-    No query: whoever stores what names it calls `register` in the same transaction.
+    No query: whoever stores what names it calls `attachments.register_images` in the
+    same transaction.
     """
     picture = prepared(data, detail)
     return Kept(
@@ -248,9 +248,3 @@ def keep(workspace_id: UUID, data: bytes, name: str, detail: Detail = "high") ->
         len(picture.data),
         plain_name(name, picture.mime),
     )
-
-
-def register(workspace_id: UUID, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Add the rows of kept pictures, given as their bodies, to the store's index."""
-    for row in rows:
-        blobs.register(workspace_id, row["sha256"], row["size"], row["mime"])

@@ -428,6 +428,47 @@ class MessageText(models.Model):
         return f"Text of entry {self.pk}"
 
 
+class Attachment(models.Model):
+    """A file of a conversation: put in by a person (`author`), or brought by a tool.
+
+    Its bytes lie in the blob store. Until a message names it, only its author sees it.
+    """
+
+    class Kind(models.TextChoices):
+        IMAGE = "image", "Image"
+        TEXT = "text", "Text"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    conversation = models.ForeignKey(
+        Conversation, on_delete=models.PROTECT, related_name="attachments"
+    )
+    author = models.ForeignKey(
+        User, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    kind = models.CharField(max_length=5, choices=Kind.choices)
+    name = models.CharField(max_length=120)
+    mime = models.CharField(max_length=100)
+    sha256 = models.CharField(max_length=64)
+    size = models.PositiveBigIntegerField(help_text="Bytes.")
+    width = models.PositiveIntegerField(default=0, help_text="Pixels, of an image.")
+    height = models.PositiveIntegerField(default=0)
+    characters = models.PositiveIntegerField(default=0, help_text="Of a text.")
+    created_at = models.DateTimeField(default=timezone.now)
+    sent_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["conversation", "sha256"])]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def get_absolute_url(self) -> str:
+        slug = self.conversation.workspace.slug
+        return reverse(
+            "workspace:attachment", args=[slug, self.conversation_id, self.sha256]
+        )
+
+
 class Change(models.Model):
     """Who changed what, when, from what to what: the audit log. Never rewritten."""
 

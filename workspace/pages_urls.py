@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from workspace import files_views, people_urls, views
+from workspace import attachments_views, files_views, people_urls, views
 
 CHAT = "w/<slug:slug>/c/<uuid:conversation_id>/"
 
@@ -20,6 +20,17 @@ urlpatterns: list[URLPattern] = [
     path(CHAT + "tail", views.tail, name="tail"),
     path(CHAT + "read", views.read, name="read"),
     path(CHAT + "rename", views.rename, name="rename"),
+    path(CHAT + "attachments", attachments_views.attach, name="attach"),
+    path(
+        CHAT + "attachments/<uuid:attachment_id>/remove",
+        attachments_views.remove,
+        name="remove_attachment",
+    ),
+    path(
+        CHAT + "attachments/<slug:sha256>",
+        attachments_views.show,
+        name="attachment",
+    ),
     path(CHAT + "hide", views.hide, name="hide"),
     path("w/<slug:slug>/files/", files_views.folder, name="files"),
     path("w/<slug:slug>/files/upload", files_views.upload, name="upload"),

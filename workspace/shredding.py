@@ -8,11 +8,10 @@ from uuid import UUID
 
 from django.db import connection, models, transaction
 from django.dispatch import Signal
-from django.utils import timezone
 
-from workspace import blobs, search, triggers
+from workspace import attachments, blobs, search, triggers
 from workspace.errors import BadInput
-from workspace.models import Blob, Conversation, Entry, EntryBody, User
+from workspace.models import Conversation, Entry, EntryBody, User
 from workspace.transcript import NAMED_BLOB, Draft, append
 
 #: The redaction's own body must stay in the row, where the trigger reads it.
@@ -43,6 +42,7 @@ def redact(
         said = {"entries": wanted, "by": str(by.pk), "reason": reason.strip()}
         [entry] = append(conversation.pk, Draft(Entry.Kind.REDACTION, said, author=by))
         files = _shred(conversation, wanted)
+        attachments.forget_erased(conversation, files)
         named = Entry.objects.filter(conversation=conversation, seq__in=wanted)
         turns = set(named.exclude(turn=None).values_list("turn", flat=True))
         shredded.send(sender=Conversation, turns=turns)
@@ -84,16 +84,6 @@ def _shred(conversation: Conversation, seqs: list[int]) -> set[str]:
 
 def _remove_files(workspace_id: UUID, files: set[str]) -> None:
     """Files first, then the rows that people reach them by; safe to repeat."""
-    kept = {name for name in files if _is_named(workspace_id, name)}
-    for name in files - kept:
-        blobs.remove(workspace_id, name)
-    Blob.objects.filter(
-        workspace_id=workspace_id, sha256__in=files - kept, shredded_at=None
-    ).update(shredded_at=timezone.now())
-
-
-def _is_named(workspace_id: UUID, sha256: str) -> bool:
-    """Whether a remaining body of the workspace names the file; reads all of them."""
-    return EntryBody.objects.filter(
-        entry__conversation__workspace_id=workspace_id, text__contains=f'"{sha256}"'
-    ).exists()
+    for name in files:
+        if not attachments.is_named(workspace_id, name):
+            blobs.forget(workspace_id, name)

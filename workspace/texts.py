@@ -74,5 +74,10 @@ def chat() -> dict[str, str]:
         "send": _("Send"),
         "steer": _("Steer"),
         "queue": _("Queue"),
+        "uploading": _("Uploading…"),
+        "stillUploading": _("Wait until the files are uploaded, then send."),
+        "pasted": _("Pasted text"),
+        "asText": _("Put back as text"),
+        "removeFile": _("Remove the file"),
         "loading": _("Loading earlier messages…"),
     }

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from workspace import blobs, listing, search, texts, thread, transcript
+from workspace import attachments, blobs, listing, search, texts, thread, transcript
 from workspace.access import can, conversation_for, membership, workspace_for
 from workspace.actions import conversations as actions
 from workspace.errors import BadInput, NotVisible
@@ -119,6 +119,7 @@ def chat_context(request: HttpRequest, one: Conversation) -> dict[str, Any]:
         "queued": one.queued_messages.filter(sent_at=None, withdrawn_at=None)
         .select_related("author")
         .order_by("created_at"),
+        "unsent": attachments.unsent(one, person(request)),
         "todo": thread.todo_list(one),
         "levels": ApprovalLevel.choices,
         "last_user_seq": last_user_seq(one, last),

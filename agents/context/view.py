@@ -12,12 +12,14 @@ A `rewind` notice leaves out what lies between its `to_seq` and itself.
 
 from __future__ import annotations
 
+import html
 from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agents.providers.base import Message, Owner, Picture, SegmentKind, ToolRequest
+from agents.tools.caps import output_path
 
 INTERRUPTED = "interrupted: it may or may not have taken effect; check before repeating"
 
@@ -160,12 +162,7 @@ def _result(answer: Item, call: ToolRequest, results: dict[str, Item]) -> Messag
             "message", f"entry:{answer.seq}:{call.call_id}", "Missing tool result"
         )
         return Message("tool", INTERRUPTED, owner, call_id=call.call_id, ok=False)
-    skill = (row.body.get("meta") or {}).get("skill")
-    owner = Owner(
-        "skills" if skill else "message",
-        f"entry:{row.seq}",
-        f"Skill {skill}" if skill else f"Result of {call.name}",
-    )
+    owner = Owner("message", f"entry:{row.seq}", f"Result of {call.name}")
     return Message(
         "tool",
         result_text(row.body),
@@ -189,23 +186,27 @@ def _spoken(item: Item) -> list[Message]:
     if item.kind == "user":
         name = body.get("name")
         text = f"[{name}] {body.get('text', '')}" if name else body.get("text", "")
+        files = map(attached_text, body.get("files", ()))
+        text = "\n\n".join(filter(None, [text, *files]))
         title = "User message"
     elif body.get("to_model"):
         text, title = body["text"], body.get("path") or "Notice"
     else:
         return []
     owner = Owner(_kind_of(body), f"entry:{item.seq}", title)
-    said = Message("user", text, owner, pictures=tuple(pictures_of(item)))
-    return [said, *_called_skill(item)]
+    return [Message("user", text, owner, pictures=tuple(pictures_of(item)))]
 
 
-def _called_skill(item: Item) -> list[Message]:
-    """The text of the skill that a person called in a message by `/name`."""
-    skill = item.body.get("skill")
-    if item.kind != "user" or not skill:
-        return []
-    owner = Owner("skills", f"entry:{item.seq}", f"Skill {skill['name']}")
-    return [Message("user", skill["text"], owner)]
+def attached_text(file: dict[str, Any]) -> str:
+    """A text that came with a message; nothing in it can end its frame."""
+    text, name = file["text"], html.escape(file["name"])
+    inside = text.replace("</attached", "<\\/attached")
+    if (left := file["characters"] - len(text)) > 0:
+        inside += (
+            f"\n[{left:,} more characters; read them with read_file "
+            f'path="{output_path(file["sha256"])}"]'
+        )
+    return f'<attached name="{name}">\n{inside}\n</attached>'
 
 
 def _kind_of(body: dict[str, Any]) -> SegmentKind:

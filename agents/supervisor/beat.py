@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from agents.models import Lease
 from agents.sweeper import sweep
+from workspace.attachments import forget_unsent
 from workspace.search import index_messages
 from workspace.verification import sign_heads
 
@@ -54,6 +55,7 @@ def chores() -> list[Chore]:
         Chore("sweep", settings.SWEEP_SECONDS, sweep),
         Chore("sign heads", 3600, sign_heads),
         Chore("index messages", 60, index_messages),
+        Chore("forget unsent files", 3600, forget_unsent),
     ]
 
 

@@ -19,7 +19,6 @@ from agents.tools import (
     images,
     listing,
     search,
-    skills,
     talking,
 )
 from agents.tools.base import Tool
@@ -32,7 +31,6 @@ BUILTIN: tuple[Tool, ...] = (
     *search.TOOLS,
     *execution.TOOLS,
     *talking.TOOLS,
-    *skills.TOOLS,
     *git.TOOLS,
     *discovery.TOOLS,
 )

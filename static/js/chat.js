@@ -2,9 +2,11 @@
 // says what to fetch next.
 
 import { $, $$, composing, copy, isTyping, make, parsed, say, stored, toast } from "./lib/dom.js";
+import { Attachments } from "./lib/attachments.js";
 import { Composer } from "./lib/composer.js";
 import { Entries } from "./lib/entries.js";
 import { Refused, getJSON, getPart, post } from "./lib/http.js";
+import "./lib/lightbox.js";
 import { List } from "./lib/list.js";
 import { Outbox } from "./lib/outbox.js";
 import { Reader } from "./lib/scroll.js";
@@ -302,17 +304,29 @@ const outbox = form
         if (queued || seq) refreshTail();
         list.soon();
       },
-      discarded(text) {
+      discarded(text, files) {
         if (!composer.text) composer.set(text);
+        attached.restore(files);
       },
     })
   : null;
 const composer = form ? new Composer(form, { send }) : null;
+const attached = form ? new Attachments(form, { changed: () => reader.scrolled() }) : null;
+if (composer) composer.carries = () => attached.items.length > 0;
+// What stands in the outbox already is not to be sent twice.
+for (const { files = [] } of outbox?.kept() ?? []) {
+  for (const one of files) $(`#attached [data-attachment="${CSS.escape(one.attachment)}"]`)?.remove();
+}
 
 function send(event) {
   event.preventDefault();
   const text = composer.text;
-  if (!text) return;
+  if (text === "/attach" && !composer.editing) {
+    composer.set("");
+    return attached.choose();
+  }
+  if (attached.busy) return toast(say("stillUploading"));
+  if (!text && (composer.editing || !attached.items.length)) return;
   const command = text.match(/^\/context(\s+detail)?$/);
   if (command && !composer.editing) {
     composer.set("");
@@ -325,7 +339,11 @@ function send(event) {
   composer.set("");
   $("#empty-chat")?.remove();
   reader.following = true;
-  outbox.send(editing ? dataset.resend : dataset.post, editing ? { text, to_seq: editing } : { text, when });
+  if (editing) outbox.send(dataset.resend, { text, to_seq: editing });
+  else {
+    const files = attached.take();
+    outbox.send(dataset.post, { text, when, attached: files.map((one) => one.attachment).join() }, files);
+  }
   if (entries.partial) outbox.line.then(() => location.assign(location.pathname));
 }
 
@@ -371,6 +389,7 @@ const after = {
   stop: () => refreshTail(),
   withdraw(answer) {
     if (answer.text && !composer.text) composer.set(answer.text);
+    attached.restore(answer.attached);
     refreshTail();
   },
   answer(answer, form) {

@@ -18,7 +18,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from agents.actions import start_conversation
 from agents.context.preview import preview
 from agents.models import Endpoint, LanguageModel, Run, Wait
-from workspace import accounts, transcript
+from workspace import accounts, attachments, transcript
 from workspace.access import at_least
 from workspace.actions import people
 from workspace.models import Entry, QueuedMessage, Turn
@@ -77,12 +77,6 @@ AGENT, FILE = {"name": "agent"}, {"name": "file"}
 SEAT, INVITATION = {"pk": "seat"}, {"pk": "invitation"}
 ENDPOINT = {"pk": "endpoint"}
 
-#: The owner of the first workspace is the server's administrator.
-STAFF_ONLY = dict.fromkeys(EVERYBODY, frozenset({404})) | {
-    "anonymous": DONE,
-    "owner": OK,
-}
-
 ROWS = {
     "healthz": everybody(200, 503),
     # Server staff alone; the owner of the first workspace is one.
@@ -121,6 +115,9 @@ ROWS = {
     "workspace:read": post("viewer", data={"seq": "=1"}),
     "workspace:rename": post("member", DONE, data={"title": "=New"}),
     "workspace:hide": post("admin", DONE),
+    "workspace:attach": post("member", frozenset({400})),
+    "workspace:remove_attachment": post("member", frozenset({302, 404})),
+    "workspace:attachment": page(),
     # files
     "workspace:files": page(),
     "workspace:file": page(things=FILE),
@@ -164,10 +161,6 @@ ROWS = {
     "agents:model": page("admin", things=ENDPOINT),
     "agents:delete_model": post("admin", things=ENDPOINT),
     "agents:permissions": page(),
-    "agents:policy": page(),
-    "agents:policy_effect": post("admin"),
-    "agents:server_policy": Row("viewer", but=STAFF_ONLY),
-    "agents:server_policy_effect": Row("viewer", OK, "post", but=STAFF_ONLY),
     "agents:settings_all": page(),
     "agents:export_settings": page(),
     "agents:import_settings": post("admin", DONE, data={"text": "={}"}),
@@ -292,9 +285,21 @@ def things(workspace, owner):
         "seat": seat.pk,
         "invitation": invited.invitation.pk,
         "token": invited.token,
+        "attachment_id": attachments.attach(
+            conversation=talk, author=owner, name="a.txt", data=b"unsent"
+        ).pk,
+        "sha256": sent_file(talk, owner),
         "segment": preview(talk, agent).assembled.segments[0].digest,
         "pk": 999_999,
     }
+
+
+def sent_file(talk, owner):
+    row = attachments.attach(
+        conversation=talk, author=owner, name="b.txt", data=b"sent"
+    )
+    attachments.mark_sent([row])
+    return row.sha256
 
 
 def address(route, row, things):

@@ -30,7 +30,9 @@ def open_turn(
     """Append a user message that begins a turn. Inside the caller's transaction."""
     turn = Turn.objects.create(conversation=conversation, author=author)
     entry = say(turn=turn, author=author, body=body, client_id=client_id)
-    name_conversation(conversation, str(body.get("text", "")))
+    files = [*body.get("images", ()), *body.get("files", ())]
+    first = files[0]["name"] if files else ""
+    name_conversation(conversation, str(body.get("text", "")) or first)
     return turn, entry
 
 

@@ -12,8 +12,9 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from workspace import attachments
 from workspace import markdown as md
-from workspace.models import ApprovalLevel, Turn, Workspace
+from workspace.models import ApprovalLevel, Attachment, Turn, Workspace
 from workspace.sentences import in_ones_language, is_stop
 from workspace.thread import Card
 
@@ -24,6 +25,7 @@ TOOL_ICONS = {
     "shell": "terminal",
     "execute_code": "code",
     "read_file": "file",
+    "view_image": "image",
     "write_file": "edit",
     "edit_file": "edit",
     "list_dir": "files",
@@ -47,6 +49,12 @@ def icon(name: str) -> SafeString:
         static("img/icons.svg"),
         name,
     )
+
+
+@register.filter
+def about_file(row: Attachment) -> str:
+    """What a line says of an attached file: its size in pixels or characters."""
+    return attachments.about(row)
 
 
 @register.filter

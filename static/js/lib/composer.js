@@ -22,7 +22,7 @@ export class Composer {
   pressed(event) {
     if (event.key !== "Enter" || event.shiftKey || event.altKey || composing(event)) return;
     event.preventDefault();
-    if (this.text) this.form.requestSubmit($("button.send", this.form));
+    if (this.text || this.carries?.()) this.form.requestSubmit($("button.send", this.form));
   }
 
   changed() {

@@ -2,6 +2,7 @@
 // The sender's own id makes a second try harmless; what a closed page left unsent is
 // sent when it opens again.
 
+import { thumbnails } from "./attachments.js";
 import { $, make, say, stored } from "./dom.js";
 import { Refused, post } from "./http.js";
 
@@ -32,9 +33,9 @@ export class Outbox {
     stored(this.key, JSON.stringify(change(this.kept())));
   }
 
-  send(url, fields) {
+  send(url, fields, files = []) {
     const id = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
-    const message = { url, fields: { ...fields, client_id: id }, id };
+    const message = { url, fields: { ...fields, client_id: id }, id, files };
     this.keep((all) => [...all, message]);
     this.add(message);
   }
@@ -55,6 +56,7 @@ export class Outbox {
     const note = make("span", "message-note", say("sending"));
     head.append(avatar, make("strong", "", userName), note);
     element.append(head, make("div", "message-body prose user-text", message.fields.text));
+    if (message.files?.length) element.append(thumbnails(message.files));
     return element;
   }
 
@@ -85,11 +87,11 @@ export class Outbox {
     const drop = make("button", "button button-small", say("discard"));
     again.addEventListener("click", () => {
       element.remove();
-      this.send(message.url, message.fields);
+      this.send(message.url, message.fields, message.files);
     });
     drop.addEventListener("click", () => {
       element.remove();
-      this.discarded(message.fields.text);
+      this.discarded(message.fields.text, message.files ?? []);
     });
     note.append(" ", again, " ", drop);
   }
