@@ -16,6 +16,7 @@ from agents import doorbell, events, permissions, runs
 from agents.context.startup import startup_body, surface_body
 from agents.context.surroundings import look_around
 from agents.endpoints import offered_models
+from agents.invoking import with_skill
 from agents.models import Agent, Run, Wait
 from agents.providers.wire import clean, clean_values
 from agents.seeding import DEFAULT_AGENT, seed_workspace
@@ -163,8 +164,11 @@ def _check_message(
 def _message_body(
     conversation: Conversation, author: User, text: str
 ) -> dict[str, Any]:
-    """Who speaks is named to the model when it is not the one who began."""
-    body: dict[str, Any] = {"text": clean(text)}
+    """Who speaks is named to the model when it is not the one who began.
+
+    A message that begins with the `/name` of a skill brings its text along. Reads files.
+    """
+    body = with_skill(conversation, {"text": clean(text)})
     if author.pk != conversation.created_by_id:
         body["name"] = str(author)
     return body
@@ -294,7 +298,6 @@ def retry_turn(*, conversation: Conversation, user: User, to_seq: int) -> Run:
     return run
 
 
-@transaction.atomic
 def edit_and_resend(
     *, conversation: Conversation, author: User, to_seq: int, text: str, client_id: str
 ) -> Posted:
@@ -304,6 +307,18 @@ def edit_and_resend(
     """
     require(author, conversation.workspace, "post")
     _check_message(text, client_id, "steer")
+    body = _message_body(conversation, author, text) | {"supersedes_seq": to_seq}
+    return _replace_message(conversation, author, to_seq, body, client_id)
+
+
+@transaction.atomic
+def _replace_message(
+    conversation: Conversation,
+    author: User,
+    to_seq: int,
+    body: dict[str, Any],
+    client_id: str,
+) -> Posted:
     runs.lock_row(conversation.pk)
     if earlier := _earlier(conversation, client_id):
         return earlier
@@ -313,7 +328,6 @@ def edit_and_resend(
         raise NotAllowed(_("Only its author can edit a message."))
     assert entry.turn, "a user message always belongs to a turn"
     _rewind(conversation, entry.turn, to_seq - 1, author)
-    body = _message_body(conversation, author, text) | {"supersedes_seq": to_seq}
     old = transcript.body(entry)
     body |= {key: old[key] for key in ("images", "files") if key in old}
     return _post(conversation, author, body, client_id, "steer")

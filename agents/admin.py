@@ -8,7 +8,9 @@ from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from agents.endpoint_actions import KEY_STAYS, is_elsewhere, set_default_model
@@ -17,6 +19,7 @@ from agents.models import (
     Endpoint,
     LanguageModel,
     ModelCall,
+    ModeToolPolicy,
     Run,
     ToolCall,
     Wait,
@@ -156,6 +159,30 @@ class AgentAdmin(Kept):
     list_display = ("name", "title", "workspace", "language_model", "max_rounds")
     list_select_related = ("workspace", "language_model")
     search_fields = ("name", "title", "workspace__name")
+
+
+@admin.register(ModeToolPolicy)
+class ToolPolicyAdmin(Kept):
+    """The admin's entry leads to the page that knows costs, use and refusals."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        return redirect("agents:server_policy")
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        row = ModeToolPolicy.objects.filter(pk=object_id).first()
+        block = f"?block={row.block}" if row else ""
+        return redirect(reverse("agents:server_policy") + block)
 
 
 @admin.register(Run)

@@ -1,4 +1,4 @@
-"""What a round brings in besides its results: rules of the folders it worked in."""
+"""What a round brings in besides its results: rules and skills for what it touched."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from agents import events
-from agents.context.nested import Known, attachments
+from agents.context.frontmatter import admits
+from agents.context.nested import Known, attachments, existing
+from agents.context.skills import announcement, waiting
 from agents.context.touching import Touch, touches
 from agents.guarding import real_call
 from agents.models import ToolCall
 from agents.runs import Hold
 from agents.tools.base import Tool
+from agents.tools.paths import Root
 from agents.tools.registry import resolve
 from workspace.events import Event
 from workspace.models import Entry
@@ -34,18 +37,21 @@ def brought_in(hold: Hold, calls: Sequence[ToolCall]) -> Brought:
     touched = [touch for call in calls for touch in touched_by(call)]
     if not touched:
         return Brought()
-    known = Known.of(hold.items)
-    found = attachments(hold.run.conversation.root, touched, known)
-    if not found:
-        return Brought()
-    drafts = (
-        Draft(kind=Entry.Kind.NOTICE, body=one.body(), turn=hold.run.turn)
-        for one in found
+    root = hold.run.conversation.root
+    there = list(existing(Root(root), touched))
+    found = attachments(root, touched, Known.of(hold.items))
+    bodies = [one.body() for one in found]
+    rows = waiting(hold.items)
+    if due := [row for row in rows if admits(row["paths"], there)]:
+        bodies.append(announcement(due))
+    drafts = tuple(
+        Draft(kind=Entry.Kind.NOTICE, body=body, turn=hold.run.turn) for body in bodies
     )
+    if not found:
+        return Brought(drafts)
     paths = tuple(one.kept.file.path for one in found)
-    cause = found[0].cause
-    told = events.RulesAttached(**hold.ids, paths=paths, cause=cause)
-    return Brought(tuple(drafts), (told,))
+    told = events.RulesAttached(**hold.ids, paths=paths, cause=found[0].cause)
+    return Brought(drafts, (told,))
 
 
 def touched_by(call: ToolCall) -> list[Touch]:

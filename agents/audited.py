@@ -21,5 +21,6 @@ TITLES = {
     "model.deleted": _("Model removed"),
     "model.default": _("Default model changed"),
     "permission.rules": _("Permission rules changed"),
+    "policy.tools": _("Tool policy changed"),
     "setting.changed": _("Setting changed"),
 }

@@ -24,14 +24,17 @@ from agents import events, results
 from agents.approvals import Pending, answer_of_people, permit
 from agents.attaching import Brought, brought_in
 from agents.batches import Ready, batches
+from agents.context import outgoing
 from agents.context.governance import Governance
+from agents.context.restating import reviewed
+from agents.context.skills import is_before_the_model
 from agents.errors import RunStopped, RunWaiting, ToolError
 from agents.guard import Remark
 from agents.guarding import Watch
 from agents.mcp.schemas import problems
 from agents.models import ToolCall
 from agents.providers.wire import clean
-from agents.reach import bridge_of, read_on, record_loads, reviewed
+from agents.reach import bridge_of, read_on, record_loads
 from agents.results import outcome_of
 from agents.runs import Hold, store_results
 from agents.surface.bridge import Bridge, schema_digest
@@ -315,6 +318,8 @@ def context_of(hold: Hold, one: Ready, stream: live.TextStream) -> ToolContext:
         network=run.conversation.workspace.network,
         last_seen=lambda path: last_seen(run.conversation_id, path),
         stored_output=lambda path: stored_output(hold, path),
+        has_skill=lambda name, digest: has_skill(hold, name, digest),
+        unavailable=one.bridge.unavailable,
         progress=stream.write,
         sees_images=hold.sees_images,
         bridge=one.bridge,
@@ -331,6 +336,12 @@ def last_seen(conversation_id: UUID, path: str) -> str | None:
     )
     newest = calls.order_by("-ended_at").values_list("outcome", flat=True).first()
     return newest["meta"]["sha256"] if newest else None
+
+
+def has_skill(hold: Hold, name: str, digest: str) -> bool:
+    """Whether the model has this very text of a skill before it."""
+    items = hold.items
+    return is_before_the_model(items, outgoing.verbatim(items), name, digest)
 
 
 def stored_output(hold: Hold, path: str) -> bytes | None:

@@ -10,6 +10,7 @@ from django.db import DatabaseError
 from agents.config.layers import environment
 from agents.context.startup import BASE
 from agents.models import Setting
+from agents.policy_actions import removed_names
 from workspace.errors import BadInput
 
 
@@ -24,6 +25,23 @@ def check_environment(**_kwargs: Any) -> list[CheckMessage]:
         hint = "Check SYSTEM_PROMPT_FILE, or --system-prompt."
         return [Error("The system prompt cannot be read.", hint=hint, id="agents.E002")]
     return []
+
+
+@register()
+def check_policy(**_kwargs: Any) -> list[CheckMessage]:
+    """Names in the tool policy that no tool has: a release removed it."""
+    try:
+        removed = [(str(row), name) for row, name in removed_names()]
+    except DatabaseError:
+        return []  # before the first migration
+    return [
+        Warning(
+            f"{place} names {name}, which is no tool any more.",
+            hint="Agents go on without it; take it out on the page Tool policy.",
+            id="agents.W002",
+        )
+        for place, name in removed
+    ]
 
 
 @register()

@@ -16,13 +16,12 @@ from django.utils.translation import gettext as _
 
 from agents.config.layers import Effective, Origin, Scope, effective
 from agents.config.reading import checked, read
-from agents.config.schema import Settings, keys, nested
-from agents.context.startup import BASE, canonical, declaration, in_wire_order
-from agents.context.tokens import count
+from agents.config.schema import keys, nested
+from agents.context.idle import prefix_of
+from agents.context.startup import BASE
 from agents.models import Agent, Setting
-from agents.permissions import whole_tool_denials
-from agents.surface.index import index_text
-from agents.surface.policy import DISCOVERY, Policy, surface_for
+from agents.policies import policy_of
+from agents.surface.policy import DISCOVERY, Policy
 from agents.tools.registry import Catalogue, catalogue, resolve
 from workspace import audit
 from workspace.access import require
@@ -150,38 +149,15 @@ def difference(scope: Workspace | Agent, values: Mapping[str, Any]) -> Differenc
     before = effective(scope)
     after = before.changed(_origin(scope), values)
     _refuse_empty_allow_list(after, values)
-    old, new = _prefix(scope, before.settings), _prefix(scope, after.settings)
+    workspace = scope.workspace if isinstance(scope, Agent) else scope
+    policy = policy_of(workspace.pk)
+    old = prefix_of(workspace, before.settings, policy)
+    new = prefix_of(workspace, after.settings, policy)
     return Difference(
         on_demand=tuple(sorted(old.declared - new.declared - new.gone)),
         declared=tuple(sorted(new.declared - old.declared)),
         gone=tuple(sorted(new.gone - old.gone)),
         tokens=new.tokens - old.tokens,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Prefix:
-    declared: frozenset[str]
-    gone: frozenset[str]
-    tokens: int
-
-
-def _prefix(scope: Workspace | Agent, chosen: Settings) -> _Prefix:
-    """What a new conversation's requests begin with, as far as settings decide it."""
-    workspace = scope.workspace if isinstance(scope, Agent) else scope
-    known = catalogue(workspace.pk)
-    denials = whole_tool_denials(workspace.permission_rules)
-    surface = surface_for(known.tools, known.absent, denials, chosen=chosen)
-    declared = in_wire_order(known.tools, surface, chosen)
-    hidden = [tool for tool in known.tools if tool.name in surface.deferred]
-    said = {one.group: one.offer.instructions for one in known.ready.values()}
-    index = index_text(hidden, chosen.tools.index_budget, count, said)
-    schemas = [canonical(declaration(tool)) for tool in declared]
-    texts = [*schemas, index, chosen.agent.system_prompt or BASE]
-    return _Prefix(
-        frozenset(tool.name for tool in declared),
-        frozenset((*surface.denied, *surface.absent, *surface.withheld)),
-        sum(count(text) for text in texts),
     )
 
 

@@ -33,6 +33,7 @@ _STARTS = {
     "Result of ": gettext_noop("Result of %(name)s"),
     "Persona of ": gettext_noop("Persona of %(name)s"),
     "Mode ": gettext_noop("Mode %(name)s"),
+    "Skill ": gettext_noop("Skill %(name)s"),
 }
 #: Where the words of a message begin, whichever API's format it has.
 _WORDS = re.compile(

@@ -127,6 +127,64 @@ class Agent(models.Model):
         return self.title
 
 
+class WorkspaceSkill(models.Model):
+    """A skill that an admin wrote in the settings. `paths` and tools are lists of text."""
+
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.PROTECT, related_name="skills"
+    )
+    name = models.CharField(max_length=64)
+    description = models.CharField(max_length=1000)
+    when_to_use = models.CharField(max_length=500, blank=True)
+    paths = models.JSONField(default=list, blank=True)
+    allowed_tools = models.JSONField(default=list, blank=True)
+    body = models.TextField()
+    updated_by = models.ForeignKey(
+        User, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "name"], name="a_skill_once_per_workspace"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SeenInstruction(models.Model):
+    """A rules file or SKILL.md as a member last looked at it.
+
+    A file whose digest is another one now was changed by a tool, or from outside. The
+    row without a path says that the workspace was looked through for the first time:
+    what there was then counts as known.
+    """
+
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.CASCADE, related_name="seen_instructions"
+    )
+    path = models.CharField(max_length=1000, blank=True)
+    digest = models.CharField(max_length=64)
+    text = models.TextField(blank=True)
+    seen_by = models.ForeignKey(
+        User, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    seen_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "path"], name="an_instruction_seen_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.path} as of {self.seen_at}"
+
+
 class Run(models.Model):
     """One attempt at a turn; what the log viewer lists.
 
@@ -488,3 +546,48 @@ class Setting(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} ({self.layer})"
+
+
+class ModeToolPolicy(models.Model):
+    """One block of tools that every request declares: in all modes, or in one.
+
+    A workspace's row replaces the server's for its block. `version` grows with every
+    change, so that of two people who edit at once the second is told.
+    """
+
+    class Block(models.TextChoices):
+        BUILTINS = "resident_builtins", "Built-in tools"
+        DISCOVERY = "resident_discovery", "Finding tools"
+        MCP = "resident_mcp", "Tools of MCP servers"
+
+    workspace = models.ForeignKey(
+        Workspace, null=True, on_delete=models.PROTECT, related_name="tool_policies"
+    )
+    block = models.CharField(
+        max_length=60, help_text="resident_builtins, …_discovery, …_mcp or mode:NAME."
+    )
+    names = models.JSONField(default=list)
+    ceiling = models.CharField(
+        max_length=10, blank=True, help_text="Of a mode; empty: what it brings along."
+    )
+    allowed = models.JSONField(
+        null=True, help_text="A mode's allow-list of tools; null: none."
+    )
+    version = models.PositiveIntegerField(default=1)
+    changed_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        verbose_name_plural = "mode tool policies"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["block"],
+                condition=Q(workspace=None),
+                name="a_block_once_on_the_server",
+            ),
+            models.UniqueConstraint(
+                fields=["workspace", "block"], name="a_block_once_per_workspace"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.block} of {self.workspace or 'the server'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from agents import events
 from agents.context.assemble import items_of
@@ -69,16 +69,6 @@ def document_of(tool: Tool) -> Document:
         tool.hints,
         arguments_of(json.loads(tool.schema)),
     )
-
-
-def reviewed(items: Sequence[Item]) -> dict[str, str]:
-    """Schema digests that the model was shown and that are still in its view."""
-    shown: dict[str, str] = {}
-    for item in fold(items).rows:
-        if item.kind == "tool_result":
-            meta: Mapping[str, Mapping[str, str]] = item.body.get("meta") or {}
-            shown |= meta.get("loaded") or {}
-    return shown
 
 
 def record_loads(

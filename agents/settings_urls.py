@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from agents import config_views
+from agents import config_views, policy_views
 from agents import settings_views as views
 
 SETTINGS = "w/<str:slug>/settings"
@@ -33,6 +33,14 @@ urlpatterns: list[URLPattern] = [
         name="delete_model",
     ),
     path(f"{SETTINGS}/permissions/", views.permissions, name="permissions"),
+    path(f"{SETTINGS}/policy/", policy_views.workspace_policy, name="policy"),
+    path(
+        f"{SETTINGS}/policy/effect", policy_views.workspace_effect, name="policy_effect"
+    ),
+    path("server/policy/", policy_views.server_policy, name="server_policy"),
+    path(
+        "server/policy/effect", policy_views.server_effect, name="server_policy_effect"
+    ),
     path(f"{SETTINGS}/all/", config_views.settings_all, name="settings_all"),
     path(
         f"{SETTINGS}/all/import",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.db import DatabaseError
 
@@ -13,7 +14,8 @@ from agents.context.startup import canonical, declaration, kept_settings
 from agents.context.tokens import count
 from agents.models import Agent
 from agents.permissions import whole_tool_denials
-from agents.surface.policy import Surface, surface_for
+from agents.policies import policy_of
+from agents.surface.policy import Policy, Surface, surface_for
 from agents.tools.base import Tool
 from agents.tools.registry import catalogue
 from workspace import transcript
@@ -75,11 +77,22 @@ def list_tools(
         whole_tool_denials(rules),
         mode,
         chosen=_settings(agent, conversation),
+        policy=_policy(seen_by.workspace_id if seen_by else None),
     )
     if conversation is None:
         return listed(found.tools, surface)
     loaded = conversation.loaded_tools.values_list("tool", flat=True)
     return listed(found.tools, surface, declared_names(conversation), frozenset(loaded))
+
+
+def _policy(workspace_id: UUID | None) -> Policy:
+    """As stored; as shipped while there is no database yet."""
+    try:
+        return policy_of(workspace_id)
+    except DatabaseError:
+        if workspace_id:
+            raise
+        return Policy()
 
 
 def _settings(agent: Agent | None, conversation: Conversation | None) -> Settings:

@@ -36,6 +36,8 @@ LAYERS = (
         "config_forms",
         "explorer_views",
         "erase_views",
+        "policy_views",
+        "policy_page",
         "model_views",
     ),
     (
@@ -45,6 +47,7 @@ LAYERS = (
         "config_actions",
         "erase_actions",
         "compact_actions",
+        "policy_actions",
     ),
     ("tasks",),
     ("loop",),

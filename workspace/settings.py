@@ -224,6 +224,7 @@ FREE_SPACE_MB = env.whole("FREE_SPACE_MB", 512)
 TOOL_DEFERRAL = env.choice("TOOL_DEFERRAL", "on", options=("on", "off")) == "on"
 EXCLUDE_TOOLS = env.words("EXCLUDE_TOOLS")
 SYSTEM_PROMPT_FILE = env.text("SYSTEM_PROMPT_FILE")
+SKILLS_DIR = env.text("SKILLS_DIR")  # a folder of skills for every workspace
 # JSON, or the file that SERVER_SETTINGS_FILE names; agents.config reads it.
 SERVER_SETTINGS = env.secret("SERVER_SETTINGS")
 FERNET_KEYS = [

@@ -186,6 +186,7 @@ class Tools(Group):
             _("The schemas of the loaded tools called last are stated again."),
             _("0 repeats none; the tools are then searched again."),
             effect="next call",
+            in_force=True,
         ),
     ] = 1_000
     repeat_guard: Annotated[

@@ -143,10 +143,13 @@ def reserved_tokens(language_model: LanguageModel, cap: int) -> int:
 
 
 def startup_blocks(items: Sequence[Item]) -> tuple[Block, ...]:
-    """The parts of the startup context, each with its own line in the account."""
+    """The parts of the startup context, each with its own line in the account.
+
+    Their texts joined are the whole: what stands between two belongs to the second.
+    """
     return tuple(
-        Block(part["text"], Owner("startup", part["id"], part["title"]))
-        for part in _latest(items, "startup")["parts"]
+        Block(text, Owner("startup", part["id"], part["title"]))
+        for part, text in startup.with_gaps(_latest(items, "startup")["parts"])
     )
 
 

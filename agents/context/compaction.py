@@ -16,7 +16,7 @@ The `summary` entry says what it stands for, so every worker sends the same:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -49,7 +49,7 @@ _SUMMARY, _SHORTEST = 0.25, 300
 #: Of the cap: what the newest rounds may fill after a compaction, tried in this order.
 _TAILS = (0.15, 0.05, 0.0)
 
-#: Notices that hold instructions: never summarised.
+#: Notices that hold instructions, or what there is to reach: never summarised.
 PINNED = frozenset(("rules", "skill", "server"))
 
 Strategy = Literal["summarise", "prune", "images", "stop", "refuse"]
@@ -149,11 +149,13 @@ def plan(
     focus: str = "",
     find: Find = resolve,
     count: Count = estimate,
+    restated: Callable[[], int] = lambda: 0,
 ) -> Plan | None:
     """What must happen before the next request; None when it can be sent as it is.
 
     `asked`: a person wants it (`/compact`). `overflow`: the service refused the request
-    as too large. `count` must be the count that `counts` were made with.
+    as too large. `count` must be the count that `counts` were made with. `restated`
+    tells the tokens of the schemas that are stated again behind a summary.
     """
     used = counts.total
     if overflow:
@@ -161,7 +163,7 @@ def plan(
     over = not limits.fits(used)
     if not (asked or over or used >= limits.compact_at):
         return None
-    desk = _Desk(items, counts, limits, asked, find, count)
+    desk = _Desk(items, counts, limits, asked, find, count, restated)
     ways = [desk.summarise(focus), desk.prune(over, overflow), desk.images()]
     if overflow:
         ways = [ways[1], ways[0], ways[2]]
@@ -223,11 +225,12 @@ class _Desk:
         asked: bool,
         find: Find,
         count: Count,
+        restated: Callable[[], int],
     ) -> None:
         folded = fold(items)
         self.all, self.rows, self.summary = items, folded.rows, folded.summary
         self.counts, self.limits, self.asked = counts, limits, asked
-        self.find, self.count = find, count
+        self.find, self.count, self.restated = find, count, restated
         self.rounds = rounds_of(self.rows)
         self.done = pruning.recorded(self.rows)
 
@@ -292,7 +295,7 @@ class _Desk:
         skills = self._skills(old)
         budget = self._budget(old)
         before = self.counts.total
-        after = self.counts.prefix + FRAME_TOKENS + budget
+        after = self.counts.prefix + FRAME_TOKENS + budget + self.restated()
         after += self.counts.of_rows(tail) + self.counts.of_rows(kept)
         after += sum(self._shown_size(seq, of) for seq, of in restored.items())
         after += sum(self.count(text) + 20 for _, text in skills)
@@ -335,7 +338,7 @@ class _Desk:
         said = [row for row in self.rows if row.kind == "user"]
         kept = {said[-1].seq} if said else set()
         newest = {
-            row.body.get("path", row.seq): row.seq
+            row.body.get("path") or row.body.get("server") or row.seq: row.seq
             for row in old
             if row.kind == "notice" and row.body.get("type") in PINNED
         }
@@ -361,7 +364,7 @@ class _Desk:
     def _skills(self, old: Sequence[Item]) -> tuple[tuple[str, str], ...]:
         """Loaded skills that would be lost: bodies, or where to get them again."""
         known = self.summary.body.get("skills", ()) if self.summary else ()
-        return kept_skills(rounds_of(old), known, self._recent_from)
+        return kept_skills(old, known, self._recent_from)
 
     @property
     def _recent_from(self) -> int:

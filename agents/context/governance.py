@@ -24,6 +24,7 @@ from agents.context.cadence import Prices
 from agents.context.compaction import Plan, plan
 from agents.context.folding import fold
 from agents.context.reaching import Reach, reach_of, steps
+from agents.context.restating import forgotten, restated
 from agents.context.view import Item
 from agents.endpoints import Choice
 from agents.errors import ContextOverflow
@@ -134,7 +135,31 @@ class Maker:
             assembled.cap, assembled.reserved, self.governance.compact_at
         )
         counts = Counts.of(assembled.segments)
-        return plan(items, counts, limits, count=self.count, **options)
+        return plan(
+            items,
+            counts,
+            limits,
+            count=self.count,
+            restated=lambda: self._restated_tokens(items),
+            **options,
+        )
+
+    def _restated_tokens(self, items: Sequence[Item]) -> int:
+        """What schemas would take, stated again because a summary took them away."""
+        hidden, budget = self.reach(items).hidden, self.governance.reload_budget
+        body = restated(items, (), hidden, budget, self.count)
+        return self.count(body["text"]) if body else 0
+
+    def schemas(self, items: Sequence[Item]) -> dict[str, Any] | None:
+        """The notice that is due behind the newest summary; None when none is.
+
+        Found from the entries, so a worker that goes on after a lost one makes it.
+        """
+        before = forgotten(items)
+        if not before:
+            return None
+        hidden, budget = self.reach(items).hidden, self.governance.reload_budget
+        return restated(before, items, hidden, budget, self.count)
 
     def wanted(self, items: Sequence[Item], focus: str = "") -> Plan:
         """What a person's wish to compact comes to, perhaps to a refusal."""
@@ -205,6 +230,8 @@ def governed(
     """
     for body in steps(maker.reach(items), items):
         record("notice", body)
+    if lost := maker.schemas(items):
+        record("notice", lost)
     if step := maker.pruning_step(items):
         record("notice", step.body())
     for _ in range(MOST_STEPS):
@@ -234,8 +261,10 @@ def _take(
     """Record one step of compaction."""
     if plan.step:
         record("notice", plan.step.body())
-    else:
-        record("summary", plan.body(fold(items), text, maker.count))
+        return
+    record("summary", plan.body(fold(items), text, maker.count))
+    if lost := maker.schemas(items):
+        record("notice", lost)
 
 
 def compacted(

@@ -110,7 +110,7 @@ def attachments(
     if known.off:
         return []
     root = Root(folder)
-    there = _existing(root, touched)
+    there = existing(root, touched)
     places = [*_waiting(known, there), *_chains(root, there)]
     found = _read(root, places, list(there), known)
     causes = {file.path: cause for file, cause in found}
@@ -125,7 +125,7 @@ def _outermost(file: RulesFile) -> int:
     return file.depth
 
 
-def _existing(root: Root, touched: Iterable[Touch]) -> dict[str, bool]:
+def existing(root: Root, touched: Iterable[Touch]) -> dict[str, bool]:
     """Paths that are there, or surely were, and whether they are folders."""
     found: dict[str, bool] = {}
     for touch in touched:

@@ -115,6 +115,8 @@ def category_of(kind: str, id: str) -> str:  # noqa: A002 - the segment's own wo
     """The row that a segment belongs to; every segment has exactly one."""
     if kind in ("envelope", "system"):
         return "systemPrompt"
+    if kind == "tools" and id == "tool:skill_view":
+        return "skills"
     if kind == "tools":
         return "mcpTools" if id.startswith("tool:mcp__") else "builtinTools"
     if kind in ("rules", "skills"):

@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 
 from agents.context import tokens
 from agents.providers.base import Block, Piece, Request
 from agents.providers.wire import inside_string
-
-#: Between two parts of the startup context.
-SEPARATOR = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +56,15 @@ def _cut_startup(piece: Piece, blocks: Sequence[Block]) -> Iterable[Piece]:
     Cut by lengths: a block may hold the very text of another one.
     """
     texts = [inside_string(block.text) for block in blocks]
-    between = inside_string(SEPARATOR)
-    end = piece.data.find(between.join(texts))
-    if end < 0:
+    first = piece.data.find(b"".join(texts))
+    if first < 0:
         yield Piece(blocks[0].owner, piece.data)
         return
-    start, end = 0, end + len(texts[0])
-    for block, following in pairwise(blocks):
+    _, *ends = accumulate(map(len, texts), initial=first)
+    starts = [0, *ends[:-1]]
+    ends[-1] = len(piece.data)
+    for block, start, end in zip(blocks, starts, ends, strict=True):
         yield Piece(block.owner, piece.data[start:end])
-        start, end = end, end + len(between) + len(inside_string(following.text))
-    yield Piece(blocks[-1].owner, piece.data[start:])
 
 
 def _segment(pieces: Sequence[Piece], encoding: str) -> Segment:

@@ -15,13 +15,13 @@ from typing import Any
 from agents.config.layers import effective, thawed
 from agents.config.schema import Settings
 from agents.context import tokens
-from agents.context.segments import SEPARATOR
 from agents.context.surroundings import Surroundings, look_around
 from agents.endpoints import choose
 from agents.errors import ProviderError
 from agents.mcp.names import server_of
 from agents.models import Agent
 from agents.permissions import whole_tool_denials
+from agents.policies import policy_of
 from agents.providers.base import Block, Owner, ToolSpec
 from agents.surface.arrivals import Known, Present
 from agents.surface.index import index_text
@@ -83,19 +83,30 @@ def startup_body(
     known = catalogue(conversation.workspace_id)
     found = start_of(conversation, known, chosen).surface
     hidden = [tool for tool in known.tools if tool.name in found.deferred]
+    reads_skills = "skill_view" in (*found.resident, *found.deferred, *found.withheld)
     said = {one.group: one.offer.instructions for one in known.ready.values()}
     index = index_text(hidden, chosen.tools.index_budget, tokens.count, said)
     parts = [
         _part("environment", "Environment", environment),
         *around.rules.parts,
+        *(around.skills.parts if reads_skills else ()),
         _part("index", "Deferred tools", index),
     ]
     parts = [part for part in parts if part["text"]]
     return {
-        "text": SEPARATOR.join(part["text"] for part in parts),
+        "text": "".join(text for _, text in with_gaps(parts)),
         "parts": parts,
         "rules": around.rules.record,
+        "skills": around.skills.record if reads_skills else {},
     }
+
+
+def with_gaps(parts: Sequence[dict[str, str]]) -> list[tuple[dict[str, str], str]]:
+    """Each part with its text as it is sent: what is before it, and itself."""
+    return [
+        (part, part["text"] if not index else part.get("before", "\n\n") + part["text"])
+        for index, part in enumerate(parts)
+    ]
 
 
 def _part(key: str, title: str, text: str) -> dict[str, str]:
@@ -276,10 +287,18 @@ def catalogue_and_surface(
 def surface_of(
     conversation: Conversation, known: Catalogue, chosen: Settings
 ) -> Surface:
-    """What becomes of these tools in the conversation, by policy, settings and rules."""
+    """What becomes of these tools in the conversation, by policy, settings and rules.
+
+    One query, for the policy.
+    """
     denials = whole_tool_denials(conversation.workspace.permission_rules)
     return surface_for(
-        known.tools, known.absent, denials, conversation.mode, chosen=chosen
+        known.tools,
+        known.absent,
+        denials,
+        conversation.mode,
+        chosen=chosen,
+        policy=policy_of(conversation.workspace_id),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a conversation finds around it when it begins: the rules of its workspace.
+"""What a conversation finds around it when it begins: rules and skills.
 
 Reading happens here, outside of transactions; what is made of it is pure.
 """
@@ -12,6 +12,8 @@ from agents.config.schema import Settings
 from agents.context import rules
 from agents.context.rules import Caps, Snapshot
 from agents.context.rules_files import discover
+from agents.context.skills import Listing, listing
+from agents.context.skills_files import library_of
 from agents.endpoints import choose
 from agents.errors import ProviderError
 from agents.models import Agent
@@ -21,6 +23,7 @@ from workspace.models import Conversation
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     rules: Snapshot
+    skills: Listing = Listing()
 
 
 def look_around(
@@ -28,7 +31,7 @@ def look_around(
 ) -> Surroundings:
     """Read what the conversation begins with. Two or three queries, and the disk.
 
-    `lean` is what a child is given: the root's rules file alone.
+    `lean` is what a child is given: the root's rules file alone, and no list of skills.
     """
     chosen = chosen or effective(conversation).settings
     set_to = chosen.agent
@@ -37,10 +40,14 @@ def look_around(
         set_to.context_file_max_chars,
         set_to.context_files_max_chars,
     )
+    skills = Listing()
+    if not lean:
+        skills = listing(library_of(conversation.workspace_id, conversation.root))
     if set_to.ignore_context_files:
-        return Surroundings(rules.snapshot(rules.Found(), caps, off=True))
+        return Surroundings(rules.snapshot(rules.Found(), caps, off=True), skills)
     found = discover(conversation.root, conversation.mode)
-    return Surroundings(rules.snapshot(rules.root_only(found) if lean else found, caps))
+    kept = rules.root_only(found) if lean else found
+    return Surroundings(rules.snapshot(kept, caps), skills)
 
 
 def window_of(conversation: Conversation, chosen: Settings) -> int | None:

@@ -162,7 +162,12 @@ def _result(answer: Item, call: ToolRequest, results: dict[str, Item]) -> Messag
             "message", f"entry:{answer.seq}:{call.call_id}", "Missing tool result"
         )
         return Message("tool", INTERRUPTED, owner, call_id=call.call_id, ok=False)
-    owner = Owner("message", f"entry:{row.seq}", f"Result of {call.name}")
+    skill = (row.body.get("meta") or {}).get("skill")
+    owner = Owner(
+        "skills" if skill else "message",
+        f"entry:{row.seq}",
+        f"Skill {skill}" if skill else f"Result of {call.name}",
+    )
     return Message(
         "tool",
         result_text(row.body),
@@ -194,7 +199,17 @@ def _spoken(item: Item) -> list[Message]:
     else:
         return []
     owner = Owner(_kind_of(body), f"entry:{item.seq}", title)
-    return [Message("user", text, owner, pictures=tuple(pictures_of(item)))]
+    said = Message("user", text, owner, pictures=tuple(pictures_of(item)))
+    return [said, *_called_skill(item)]
+
+
+def _called_skill(item: Item) -> list[Message]:
+    """The text of the skill that a person called in a message by `/name`."""
+    skill = item.body.get("skill")
+    if item.kind != "user" or not skill:
+        return []
+    owner = Owner("skills", f"entry:{item.seq}", f"Skill {skill['name']}")
+    return [Message("user", skill["text"], owner)]
 
 
 def attached_text(file: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from agents.surface.grammar import Found, find
 from agents.surface.index import group_of, quoted
 from agents.surface.policy import DISCOVERY, Surface
 from agents.tools.base import Tool, ToolResult
+from agents.tools.registry import resolve
 
 if TYPE_CHECKING:
     from agents.surface.search.index import Hit, Index
@@ -84,9 +85,8 @@ class Bridge:
     ) -> ToolResult:
         """Full schemas in a wrapper that no description can close."""
         tools = [self.tools[hit.name] for hit in hits]
-        lines = "\n".join(f"<function>{_escaped(tool)}</function>" for tool in tools)
         said = self.introductions(tools)
-        text = "\n\n".join((f"<functions>\n{lines}\n</functions>", *said, *notes))
+        text = "\n\n".join((schemas(tools), *said, *notes))
         return ToolResult(
             True,
             text,
@@ -113,6 +113,12 @@ class Bridge:
     def _unsaid_of(self, tools: Sequence[Tool]) -> list[tuple[str, str]]:
         groups = {group_of(tool) for tool in tools} & {*self.unsaid}
         return [(group, self.unsaid[group]) for group in sorted(groups)]
+
+    def unavailable(self, names: Sequence[str]) -> list[str]:
+        """Those of the named tools that cannot be called here; unknown names are not."""
+        closed = {*self.surface.denied, *self.surface.absent}
+        known = ((name, resolve(name) or resolve(name.lower())) for name in names)
+        return [name for name, tool in known if tool and tool.name in closed]
 
     def listing(self) -> ToolResult:
         """The `list_my_tools` tool: everything, by what becomes of it."""
@@ -188,6 +194,12 @@ def envelope(arguments: str) -> tuple[str, str]:
             code="bad_arguments",
         )
     return name, json.dumps(inner, ensure_ascii=False)
+
+
+def schemas(tools: Sequence[Tool]) -> str:
+    """Full schemas in a wrapper that no description can close."""
+    lines = "\n".join(f"<function>{_escaped(tool)}</function>" for tool in tools)
+    return f"<functions>\n{lines}\n</functions>"
 
 
 def _escaped(tool: Tool) -> str:

@@ -17,6 +17,9 @@ TIERS: dict[Tag, int] = {
     "config": 4,
 }
 
+#: Without these nothing that is on demand could be found.
+BRIDGE = ("tool_search", "tool_call", "list_my_tools")
+
 #: A person must always be reachable.
 PINNED = ("ask_user",)
 
@@ -25,8 +28,9 @@ PINNED = ("ask_user",)
 class Mode:
     """What a mode admits, and what it always declares.
 
-    Tools above the `ceiling` are denied; `files_read_only` denies those that change
-    files. `required` and `exits` are pinned: they beat every denial of the mode.
+    Tools above the `ceiling` are denied, so are those that an allow-list (`allowed`)
+    lacks; `files_read_only` denies those that change files. `required` and `exits` are
+    pinned: they beat every denial of the mode.
     """
 
     name: str
@@ -34,13 +38,14 @@ class Mode:
     text: str
     ceiling: Tag = "config"
     files_read_only: bool = False
+    allowed: frozenset[str] | None = None
     required: tuple[str, ...] = ()
     exits: tuple[str, ...] = ()
     residents: tuple[str, ...] = ()
 
     @property
     def pinned(self) -> tuple[str, ...]:
-        return (*self.required, *self.exits, *PINNED)
+        return tuple(dict.fromkeys((*self.required, *self.exits, *PINNED)))
 
     def refuses(self, tool: Tool) -> str:
         """Why the mode denies the tool; "" when it admits it."""
@@ -48,6 +53,8 @@ class Mode:
             return ""
         if TIERS[tool.tag] > TIERS[self.ceiling]:
             return f"above the ceiling of the mode {self.name}: {self.ceiling}"
+        if self.allowed is not None and tool.name not in {*self.allowed, *BRIDGE}:
+            return f"not on the allow-list of the mode {self.name}"
         if self.files_read_only and tool.tag == "write" and tool.path_arguments:
             return f"files are read-only in the mode {self.name}"
         return ""

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from agents.config.schema import Settings
 from agents.surface.modes import MODES, Mode
-from agents.tools.base import Tool
+from agents.tools.base import Tag, Tool
 
 BRIDGE = ("tool_search", "tool_call")
 DISCOVERY = (*BRIDGE, "list_my_tools")
@@ -31,7 +31,10 @@ EXEMPT = (
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Names that are declared in every request; a mode adds its own block."""
+    """Names that are declared in every request; a mode adds its own block.
+
+    `ceilings` and `allowed` replace what the modes bring along.
+    """
 
     builtins: tuple[str, ...] = (
         "read_file",
@@ -52,6 +55,17 @@ class Policy:
     modes: Mapping[str, tuple[str, ...]] = field(
         default_factory=lambda: {mode.name: mode.residents for mode in MODES.values()}
     )
+    ceilings: Mapping[str, Tag] = field(default_factory=dict)
+    allowed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def mode(self, name: str) -> Mode:
+        """The mode with the ceiling and the allow-list that are set for it."""
+        mode = MODES[name]
+        return replace(
+            mode,
+            ceiling=self.ceilings.get(name, mode.ceiling),
+            allowed=self.allowed.get(name, mode.allowed),
+        )
 
     def names_for(self, mode: Mode) -> frozenset[str]:
         block = self.modes.get(mode.name, ())
@@ -246,12 +260,15 @@ def surface_for(
     mode: str = "chat",
     *,
     chosen: Settings,
+    policy: Policy | None = None,
 ) -> Surface:
     """The surface under these settings and what the server excludes."""
+    policy = policy or Policy()
     return surface(
         tools,
         Rules(
-            mode=MODES[mode],
+            mode=policy.mode(mode),
+            policy=policy,
             settings=tool_settings(chosen),
             absent=absent,
             excluded=frozenset(settings.EXCLUDE_TOOLS),

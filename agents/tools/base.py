@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -64,6 +64,8 @@ class ToolResult:
     `todo`      the whole checklist: [{content, status}]
     `matches`   how many a search found; `truncated` if it stopped at its limit
     `commit`    the hash of a new commit
+    `skill`     the skill that was read, `skill_sha256` of its text; `again` when it stood
+                before the model already
     `images`    stored images that the model is shown after the results of the round, each
                 `workspace.images.Kept.body()`; see `agents.tools.images.attach_images`
     """
@@ -96,6 +98,14 @@ def _no_output(path: str) -> bytes | None:
     return None
 
 
+def _no_skill(name: str, digest: str) -> bool:
+    return False
+
+
+def _all_there(names: Sequence[str]) -> list[str]:
+    return []
+
+
 def _silent(text: str) -> None:
     return None
 
@@ -107,6 +117,8 @@ class ToolContext:
     `last_seen` gives the sha256 under which this conversation last read or wrote a file
     (path relative to the root), None if never. `stored_output` gives the bytes behind a
     virtual path `.tallyroom/outputs/<prefix>.txt`. `progress` takes live output text.
+    `has_skill` tells whether a skill's very text (its digest) stands in what is sent;
+    `unavailable` gives those of the named tools that this conversation cannot call.
     `sees_images`: whether the model that asks may be shown images.
     """
 
@@ -122,6 +134,8 @@ class ToolContext:
     read_only: bool = False
     last_seen: Callable[[str], str | None] = _nothing_seen
     stored_output: Callable[[str], bytes | None] = _no_output
+    has_skill: Callable[[str, str], bool] = _no_skill
+    unavailable: Callable[[Sequence[str]], list[str]] = _all_there
     progress: Callable[[str], None] = _silent
     sees_images: bool = True
     bridge: Finder | None = None

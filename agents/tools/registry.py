@@ -19,6 +19,7 @@ from agents.tools import (
     images,
     listing,
     search,
+    skills,
     talking,
 )
 from agents.tools.base import Tool
@@ -31,6 +32,7 @@ BUILTIN: tuple[Tool, ...] = (
     *search.TOOLS,
     *execution.TOOLS,
     *talking.TOOLS,
+    *skills.TOOLS,
     *git.TOOLS,
     *discovery.TOOLS,
 )

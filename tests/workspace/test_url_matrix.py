@@ -77,6 +77,12 @@ AGENT, FILE = {"name": "agent"}, {"name": "file"}
 SEAT, INVITATION = {"pk": "seat"}, {"pk": "invitation"}
 ENDPOINT = {"pk": "endpoint"}
 
+#: The owner of the first workspace is the server's administrator.
+STAFF_ONLY = dict.fromkeys(EVERYBODY, frozenset({404})) | {
+    "anonymous": DONE,
+    "owner": OK,
+}
+
 ROWS = {
     "healthz": everybody(200, 503),
     # Server staff alone; the owner of the first workspace is one.
@@ -161,6 +167,10 @@ ROWS = {
     "agents:model": page("admin", things=ENDPOINT),
     "agents:delete_model": post("admin", things=ENDPOINT),
     "agents:permissions": page(),
+    "agents:policy": page(),
+    "agents:policy_effect": post("admin"),
+    "agents:server_policy": Row("viewer", but=STAFF_ONLY),
+    "agents:server_policy_effect": Row("viewer", OK, "post", but=STAFF_ONLY),
     "agents:settings_all": page(),
     "agents:export_settings": page(),
     "agents:import_settings": post("admin", DONE, data={"text": "={}"}),

@@ -46,6 +46,7 @@ def test_the_default_declares_the_core_and_defers_the_rest():
         "grep",
         "glob",
         "ask_user",
+        "skill_view",
         *DISCOVERY,
     }
     assert {"git_status", "list_dir", "mcp__github__tool_0"} <= set(found.deferred)
