@@ -29,14 +29,17 @@ from agents.providers.retry import Restarted, Retry, stream_with_retries
 from agents.providers.wire import clean
 from agents.runs import Hold
 from workspace import live, transcript
-from workspace.events import emit
+from workspace.events import Event, emit
 from workspace.models import Entry
+from workspace.prepared import Update, given, insert
 from workspace.transcript import Draft
 
 #: Seconds that one model call may take, all tries together, before it counts as stuck.
 LONGEST_CALL = 3600
 #: Characters of a call's id and of a tool's name.
 LONGEST_NAME = 200
+#: Of a call's usage: counted apart from each other.
+AXES = ("input", "cache_read", "cache_write", "output", "reasoning")
 
 
 @dataclass
@@ -92,16 +95,23 @@ def open_call(hold: Hold, choice: Choice, assembled: Assembled) -> ModelCall:
     with transaction.atomic():
         changes = _next_round(run)
         hold.guard(model_name=choice.language_model.name, **changes)
-        emit(events.RoundStarted(**hold.ids, round=run.round))
-        return write_down(hold, choice, assembled, run.round)
+        started = events.RoundStarted(**hold.ids, round=run.round)
+        return write_down(hold, choice, assembled, run.round, started)
 
 
 def write_down(
-    hold: Hold, choice: Choice, assembled: Assembled, round_number: int
+    hold: Hold,
+    choice: Choice,
+    assembled: Assembled,
+    round_number: int,
+    *before: Event,
 ) -> ModelCall:
-    """The row of a request that is about to be sent. Inside a transaction."""
+    """The row of a request that is about to be sent. Inside a transaction.
+
+    `before` are the events that come before its own.
+    """
     run = hold.run
-    call = ModelCall.objects.create(
+    call = ModelCall(
         run=run,
         round=round_number,
         endpoint_name=choice.endpoint.name,
@@ -113,14 +123,16 @@ def write_down(
             [one.kind, one.id, one.digest, one.tokens] for one in assembled.segments
         ],
     )
+    insert(call)
     emit(
+        *before,
         events.RequestAssembled(
             **hold.ids,
             round=round_number,
             tokens=assembled.tokens,
             digest=assembled.digest,
             size=len(assembled.body),
-        )
+        ),
     )
     return call
 
@@ -245,17 +257,18 @@ def _store(
         [entry] = hold.append(*sealed, **totals(stream, completion.usage, cost))
         calls = _open_tool_calls(stream, entry, completion.tool_calls)
         settle(stream, ModelCall.State.COMPLETED, completion, cost)
+        completed = events.MessageCompleted(
+            **hold.ids,
+            seq=entry.seq,
+            characters=len(completion.text),
+            tool_calls=len(calls),
+        )
+        reports = [] if calls else [_report_event(stream, assembled, completion.usage)]
         emit(
             called_event(stream, completion.usage, completion.stop_reason),
-            events.MessageCompleted(
-                **hold.ids,
-                seq=entry.seq,
-                characters=len(completion.text),
-                tool_calls=len(calls),
-            ),
+            completed,
+            *reports,
         )
-        if not calls:
-            emit(_report_event(stream, assembled, completion.usage))
     return calls
 
 
@@ -325,6 +338,9 @@ def _open_tool_calls(
     )
 
 
+_CALL = Update(lambda: ModelCall.objects.filter(pk=given("pk", ModelCall, "id")))
+
+
 def settle(
     stream: Stream,
     state: ModelCall.State,
@@ -333,15 +349,19 @@ def settle(
     error: str = "",
 ) -> None:
     """Write down how the model call ended."""
-    call = stream.call
-    call.state, call.error, call.cost = state, error, cost
-    call.first_token_ms, call.duration_ms = stream.first_token_ms, stream.elapsed_ms
+    changes: dict[str, Any] = {
+        "state": state,
+        "error": error,
+        "cost": cost,
+        "retries": stream.call.retries,
+        "first_token_ms": stream.first_token_ms,
+        "duration_ms": stream.elapsed_ms,
+    }
     if completion is not None:
-        call.stop_reason = completion.stop_reason
+        changes["stop_reason"] = completion.stop_reason
         if completion.usage.reported:
-            for axis in ("input", "cache_read", "cache_write", "output", "reasoning"):
-                setattr(call, axis, getattr(completion.usage, axis))
-    call.save()
+            changes |= {axis: getattr(completion.usage, axis) for axis in AXES}
+    _CALL.run(changes, pk=stream.call.pk)
 
 
 def settle_stopped(stream: Stream, assembled: Assembled, *, keep: bool) -> None:
