@@ -42,7 +42,6 @@ from workspace.models import (
     User,
     Workspace,
 )
-from workspace.prepared import Select, given
 from workspace.transcript import Draft
 
 #: Bytes of one message.
@@ -175,14 +174,6 @@ def _message_body(
     return body
 
 
-_QUEUED = Select[QueuedMessage](
-    lambda: QueuedMessage.objects.filter(
-        conversation=given("conversation", QueuedMessage, "conversation"),
-        client_id=given("client_id", QueuedMessage, "client_id"),
-    )
-)
-
-
 def _post(
     conversation: Conversation,
     author: User,
@@ -191,7 +182,7 @@ def _post(
     when: str,
 ) -> Posted:
     runs.lock_row(conversation.pk)
-    if _QUEUED.first(conversation=conversation.pk, client_id=client_id):
+    if conversation.queued_messages.filter(client_id=client_id).exists():
         return _earlier_or_conflict(conversation, client_id)
     at_work = _open_run(conversation)
     if at_work and when == "queue":
@@ -215,20 +206,9 @@ def _post(
     return Posted(entry, None, turn, duplicate=False)
 
 
-_AT_WORK = Select[Run](
-    lambda: (
-        Run.objects.filter(
-            conversation=given("conversation", Run, "conversation"),
-            state__in=Run.OPEN,
-        )
-        .select_related("turn")
-        .order_by("created_at")[:1]
-    )
-)
-
-
 def _open_run(conversation: Conversation) -> Run | None:
-    return _AT_WORK.first(conversation=conversation.pk)
+    at_work = Run.objects.filter(conversation=conversation, state__in=Run.OPEN)
+    return at_work.select_related("turn").order_by("created_at").first()
 
 
 def _queue(
@@ -248,7 +228,7 @@ def _earlier(conversation: Conversation, client_id: str) -> Posted | None:
     entry = transcript.find_by_client_id(conversation.pk, client_id)
     if entry is not None:
         return Posted(entry, None, entry.turn, duplicate=True)
-    queued = _QUEUED.first(conversation=conversation.pk, client_id=client_id)
+    queued = conversation.queued_messages.filter(client_id=client_id).first()
     return Posted(None, queued, None, duplicate=True) if queued else None
 
 

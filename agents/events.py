@@ -321,8 +321,10 @@ class ContextCompacted(Event):
 class PrefixChanged(Event):
     """Bytes that every request began with are others from the next one on.
 
-    `segment` is the first part that changed: tools, system, startup. `cause` says why:
-    load, resume, fallback.
+    `segment` is the first part that changed: tools, an id of the prefix's, request.
+    `cause` says why: load, resume, fallback when it is recorded; mode, model, effort,
+    endpoint, rules reload, policy change, deferral switch, restart, nondeterminism with
+    the first request that shows it.
     """
 
     kind: ClassVar[str] = "prefix.changed"

@@ -284,6 +284,15 @@ class ModelCall(models.Model):
     segments = models.JSONField(
         default=list, help_text="[kind, id, digest, tokens] of each, in wire order."
     )
+    seen_seq = models.PositiveBigIntegerField(
+        default=0, help_text="The transcript's head when the request was made."
+    )
+    prefix_tokens_expected = models.PositiveIntegerField(
+        null=True, help_text="Tokens that the service's cache should have held."
+    )
+    cache_break = models.JSONField(
+        null=True, help_text="segment, cause, lost_tokens, at_byte; null: no break."
+    )
     input = models.PositiveIntegerField(null=True)
     cache_read = models.PositiveIntegerField(null=True)
     cache_write = models.PositiveIntegerField(null=True)

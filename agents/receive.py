@@ -13,6 +13,7 @@ from django.db import transaction
 from agents import events
 from agents.calls import hash_of
 from agents.context.assemble import Assembled
+from agents.context.breaks import Sent, compared, judge
 from agents.context.preview import report_of
 from agents.endpoints import Choice
 from agents.errors import (
@@ -31,15 +32,26 @@ from agents.runs import Hold
 from workspace import live, transcript
 from workspace.events import Event, emit
 from workspace.models import Entry
-from workspace.prepared import Update, given, insert
 from workspace.transcript import Draft
 
 #: Seconds that one model call may take, all tries together, before it counts as stuck.
 LONGEST_CALL = 3600
 #: Characters of a call's id and of a tool's name.
 LONGEST_NAME = 200
-#: Of a call's usage: counted apart from each other.
-AXES = ("input", "cache_read", "cache_write", "output", "reasoning")
+#: Changes of the prefix that nothing else tells of when they happen.
+TOLD_HERE = frozenset(
+    {
+        "mode",
+        "model",
+        "effort",
+        "endpoint",
+        "rules reload",
+        "policy change",
+        "deferral switch",
+        "restart",
+        "nondeterminism",
+    }
+)
 
 
 @dataclass
@@ -95,23 +107,16 @@ def open_call(hold: Hold, choice: Choice, assembled: Assembled) -> ModelCall:
     with transaction.atomic():
         changes = _next_round(run)
         hold.guard(model_name=choice.language_model.name, **changes)
-        started = events.RoundStarted(**hold.ids, round=run.round)
-        return write_down(hold, choice, assembled, run.round, started)
+        emit(events.RoundStarted(**hold.ids, round=run.round))
+        return write_down(hold, choice, assembled, run.round)
 
 
 def write_down(
-    hold: Hold,
-    choice: Choice,
-    assembled: Assembled,
-    round_number: int,
-    *before: Event,
+    hold: Hold, choice: Choice, assembled: Assembled, round_number: int
 ) -> ModelCall:
-    """The row of a request that is about to be sent. Inside a transaction.
-
-    `before` are the events that come before its own.
-    """
+    """The row of a request that is about to be sent. Inside a transaction."""
     run = hold.run
-    call = ModelCall(
+    call = ModelCall.objects.create(
         run=run,
         round=round_number,
         endpoint_name=choice.endpoint.name,
@@ -120,19 +125,19 @@ def write_down(
         effort=run.agent.effort,
         estimated_tokens=assembled.tokens,
         segments=[
-            [one.kind, one.id, one.digest, one.tokens] for one in assembled.segments
+            [one.kind, one.id, one.fingerprint, one.tokens]
+            for one in assembled.segments
         ],
+        seen_seq=assembled.seen_seq,
     )
-    insert(call)
     emit(
-        *before,
         events.RequestAssembled(
             **hold.ids,
             round=round_number,
             tokens=assembled.tokens,
             digest=assembled.digest,
             size=len(assembled.body),
-        ),
+        )
     )
     return call
 
@@ -256,20 +261,93 @@ def _store(
     with transaction.atomic():
         [entry] = hold.append(*sealed, **totals(stream, completion.usage, cost))
         calls = _open_tool_calls(stream, entry, completion.tool_calls)
+        changed = judged(stream, assembled, completion.usage)
         settle(stream, ModelCall.State.COMPLETED, completion, cost)
-        completed = events.MessageCompleted(
-            **hold.ids,
-            seq=entry.seq,
-            characters=len(completion.text),
-            tool_calls=len(calls),
-        )
-        reports = [] if calls else [_report_event(stream, assembled, completion.usage)]
         emit(
+            *changed,
             called_event(stream, completion.usage, completion.stop_reason),
-            completed,
-            *reports,
+            events.MessageCompleted(
+                **hold.ids,
+                seq=entry.seq,
+                characters=len(completion.text),
+                tool_calls=len(calls),
+            ),
         )
+        if not calls:
+            emit(_report_event(stream, assembled, completion.usage))
     return calls
+
+
+def judged(stream: Stream, assembled: Assembled, usage: Usage) -> list[Event]:
+    """Note on the call what the service's cache lacked; tell of a prefix that changed.
+
+    What was declared in between told of itself when it was.
+    """
+    hold, call = stream.hold, stream.call
+    sent, before = sent_of(call, usage), hold.previous or previous_call(call)
+    hold.previous = sent
+    verdict = judge(before, sent, hold.items)
+    call.prefix_tokens_expected = verdict.expected
+    change = verdict.change
+    if change is None:
+        return []
+    if verdict.is_break and reports_cache(call, before, sent):
+        call.cache_break = {
+            "segment": change.segment,
+            "cause": change.cause,
+            "lost_tokens": verdict.lost,
+            "at_byte": assembled.offset_of(change.segment),
+        }
+    if change.cause not in TOLD_HERE:
+        return []
+    return [
+        events.PrefixChanged(**hold.ids, segment=change.segment, cause=change.cause)
+    ]
+
+
+def sent_of(call: ModelCall, usage: Usage) -> Sent:
+    return Sent(
+        endpoint=call.endpoint_name,
+        model=call.model_name,
+        mode=call.mode,
+        effort=call.effort,
+        at=call.at,
+        seen_seq=call.seen_seq,
+        rows=compared(call.segments),
+        input=usage.total_input if usage.reported else None,
+        cache_read=usage.cache_read if usage.reported else None,
+    )
+
+
+def previous_call(call: ModelCall) -> Sent | None:
+    """The conversation's last answered request before this one. One query."""
+    answered = ModelCall.objects.filter(
+        run__conversation=call.run.conversation_id,
+        state=ModelCall.State.COMPLETED,
+        pk__lt=call.pk,
+    )
+    found = answered.order_by("-pk").first()
+    if found is None:
+        return None
+    usage = Usage(
+        found.input or 0,
+        found.cache_read or 0,
+        found.cache_write or 0,
+        reported=found.input is not None,
+    )
+    return sent_of(found, usage)
+
+
+def reports_cache(call: ModelCall, *requests: Sent | None) -> bool:
+    """Whether the service tells of its cache at all: many count what they read, some
+    never do, and then nothing can be missed. A query only if these calls do not tell.
+    """
+    if any(one and one.cache_read for one in requests):
+        return True
+    same = ModelCall.objects.filter(
+        endpoint_name=call.endpoint_name, model_name=call.model_name, cache_read__gt=0
+    )
+    return same.exists()
 
 
 def _report_event(
@@ -338,9 +416,6 @@ def _open_tool_calls(
     )
 
 
-_CALL = Update(lambda: ModelCall.objects.filter(pk=given("pk", ModelCall, "id")))
-
-
 def settle(
     stream: Stream,
     state: ModelCall.State,
@@ -349,19 +424,15 @@ def settle(
     error: str = "",
 ) -> None:
     """Write down how the model call ended."""
-    changes: dict[str, Any] = {
-        "state": state,
-        "error": error,
-        "cost": cost,
-        "retries": stream.call.retries,
-        "first_token_ms": stream.first_token_ms,
-        "duration_ms": stream.elapsed_ms,
-    }
+    call = stream.call
+    call.state, call.error, call.cost = state, error, cost
+    call.first_token_ms, call.duration_ms = stream.first_token_ms, stream.elapsed_ms
     if completion is not None:
-        changes["stop_reason"] = completion.stop_reason
+        call.stop_reason = completion.stop_reason
         if completion.usage.reported:
-            changes |= {axis: getattr(completion.usage, axis) for axis in AXES}
-    _CALL.run(changes, pk=stream.call.pk)
+            for axis in ("input", "cache_read", "cache_write", "output", "reasoning"):
+                setattr(call, axis, getattr(completion.usage, axis))
+    call.save()
 
 
 def settle_stopped(stream: Stream, assembled: Assembled, *, keep: bool) -> None:

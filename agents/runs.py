@@ -16,12 +16,13 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from agents import doorbell, events, results
+from agents.context.breaks import Sent
 from agents.context.view import Item
 from agents.errors import RunReleased, RunStoppedByUser
 from agents.interrupts import Interrupt
@@ -32,16 +33,7 @@ from workspace.actions import conversations
 from workspace.errors import LeaseLost
 from workspace.events import Event, emit
 from workspace.models import Conversation, Entry, QueuedMessage, Turn, User
-from workspace.prepared import Select, Update, given, insert
 from workspace.transcript import Draft, Sealed
-
-_HELD = Update(
-    lambda: Run.objects.filter(
-        pk=given("pk", Run, "id"),
-        fence=given("fence", Run, "fence"),
-        state=Run.State.RUNNING,
-    )
-)
 
 
 @dataclass
@@ -59,11 +51,15 @@ class Hold:
     sees_images: bool = True
     #: The transcript as far as it was read: reading on costs what is new.
     items: list[Item] = field(default_factory=list)
+    #: The conversation's previous model call, once it was looked up.
+    previous: Sent | None = None
 
     def guard(self, **changes: Any) -> None:
         """Check the fence and change the run in one statement; LeaseLost if lost."""
-        changes = changes or {"fence": self.fence}
-        if not _HELD.run(changes, pk=self.run.pk, fence=self.fence):
+        mine = Run.objects.filter(
+            pk=self.run.pk, fence=self.fence, state=Run.State.RUNNING
+        )
+        if not mine.update(**(changes or {"fence": self.fence})):
             raise LeaseLost(f"Run {self.run.pk} is no longer held by this worker.")
 
     def check(self) -> None:
@@ -109,12 +105,7 @@ def lock(conversation_id: UUID) -> Conversation:
 
 
 def lock_row(conversation_id: UUID) -> None:
-    """The same for who needs nothing of the row.
-
-    Where rows have no locks (SQLite), the transaction has kept other writers out.
-    """
-    if not connection.features.has_select_for_update:
-        return
+    """The same for who needs nothing of the row."""
     rows = Conversation.objects.select_for_update().filter(pk=conversation_id)
     rows.values_list("pk").get()
 
@@ -131,7 +122,7 @@ def open_run(
 
     `since_seq` is the transcript's head: what is appended later is the run's.
     """
-    run = Run(
+    run = Run.objects.create(
         turn=turn,
         conversation_id=turn.conversation_id,
         workspace_id=agent.workspace_id,
@@ -141,7 +132,6 @@ def open_run(
         since_seq=since_seq,
         rung_at=timezone.now(),
     )
-    insert(run)
     emit(events.RunQueued(**ids_of(run), trigger=trigger, turn_id=turn.pk))
     doorbell.ring_on_commit(run.pk)
     return run
@@ -156,13 +146,6 @@ def claim(run_id: UUID, worker: str) -> Hold | None:
         return None  # one run at work per conversation; the sweeper rings again
 
 
-_WHOLE = Select[Run](
-    lambda: Run.objects.select_related(
-        "turn__author", "agent", "conversation__workspace", "started_by"
-    ).filter(pk=given("pk", Run, "id"))
-)
-
-
 def _claim(run_id: UUID, worker: str) -> Hold | None:
     taken = Run.objects.filter(pk=run_id, state=Run.State.QUEUED).update(
         state=Run.State.RUNNING,
@@ -173,8 +156,9 @@ def _claim(run_id: UUID, worker: str) -> Hold | None:
     )
     if not taken:
         return None
-    run = _WHOLE.first(pk=run_id)
-    assert run, "it was there a moment ago, and rows are never deleted"
+    run = Run.objects.select_related(
+        "turn__author", "agent", "conversation__workspace", "started_by"
+    ).get(pk=run_id)
     if run.fence == 1:
         emit(events.RunStarted(**ids_of(run), worker=worker, agent=run.agent.name))
     else:
@@ -187,25 +171,16 @@ def _claim(run_id: UUID, worker: str) -> Hold | None:
     return hold
 
 
-_TURN = Update(lambda: Turn.objects.filter(pk=given("pk", Turn, "id")))
-
-
 def show(run: Run, state: Turn.State, message: str = "") -> None:
     """Set what people see of the run's turn, and push it."""
     ended = None if state in Turn.OPEN else timezone.now()
-    changes = {"state": state, "message": message, "ended_at": ended}
-    _TURN.run(changes, pk=run.turn_id)
+    Turn.objects.filter(pk=run.turn_id).update(
+        state=state, message=message, ended_at=ended
+    )
     live.push_on_commit(
         live.conversation_group(run.conversation_id),
         {"type": "turn.changed", "turn": str(run.turn_id), "state": state},
     )
-
-
-_STOPPED = Select[tuple[UUID]](
-    lambda: Run.objects.filter(
-        pk=given("pk", Run, "id"), stop_requested_at__isnull=False
-    ).values_list("pk")
-)
 
 
 def finish(hold: Hold, seen_seq: int) -> bool:
@@ -213,7 +188,7 @@ def finish(hold: Hold, seen_seq: int) -> bool:
     run = hold.run
     with transaction.atomic():
         lock_row(run.conversation_id)
-        if _STOPPED.first(pk=run.pk):
+        if Run.objects.filter(pk=run.pk).exclude(stop_requested_at=None).exists():
             raise RunStoppedByUser
         if unheard(run.conversation_id, seen_seq):
             return False
@@ -222,18 +197,11 @@ def finish(hold: Hold, seen_seq: int) -> bool:
     return True
 
 
-_SAID = Select[tuple[int]](
-    lambda: Entry.objects.filter(
-        conversation=given("conversation", Entry, "conversation"),
-        seq__gt=given("seen", Entry, "seq"),
-        kind=Entry.Kind.USER,
-    ).values_list("seq")[:1]
-)
-
-
 def unheard(conversation_id: UUID, seen_seq: int) -> bool:
     """Whether people spoke after the request that the last answer answers."""
-    return bool(_SAID.first(conversation=conversation_id, seen=seen_seq))
+    return Entry.objects.filter(
+        conversation_id=conversation_id, seq__gt=seen_seq, kind=Entry.Kind.USER
+    ).exists()
 
 
 @transaction.atomic
@@ -258,45 +226,31 @@ def _stopper(run: Run) -> str:
     return str(asked.stop_requested_by or "the system")
 
 
-_SENT_CALLS = Update(
-    lambda: ModelCall.objects.filter(
-        run=given("run", ModelCall, "run"), state=ModelCall.State.SENT
-    )
-)
-_OPEN_WAITS = Update(
-    lambda: Wait.objects.filter(run=given("run", Wait, "run"), outcome="")
-)
-
-
 def _end(hold: Hold, state: Run.State, message: str = "") -> None:
     """The common end, in the caller's transaction, with the conversation locked."""
     run = hold.run
     close_calls(hold)
     now = timezone.now()
     hold.guard(state=state, ended_at=now, lease_until=None, message=message)
-    was_stopped = state == Run.State.STOPPED
-    lost = ModelCall.State.STOPPED if was_stopped else ModelCall.State.LOST
-    _SENT_CALLS.run({"state": lost}, run=run.pk)
-    _OPEN_WAITS.run({"outcome": Wait.Outcome.CANCELLED, "answered_at": now}, run=run.pk)
+    ModelCall.objects.filter(run=run, state=ModelCall.State.SENT).update(
+        state=ModelCall.State.STOPPED
+        if state == Run.State.STOPPED
+        else ModelCall.State.LOST
+    )
+    Wait.objects.filter(run=run, outcome="").update(
+        outcome=Wait.Outcome.CANCELLED, answered_at=now
+    )
     show(run, Turn.State(state.value), message)
     start_next(run)
 
 
-_OPEN_CALLS = Select[ToolCall](
-    lambda: ToolCall.objects.filter(
-        run=given("run", ToolCall, "run"), result_entry__isnull=True
-    ).order_by("entry_id", "index")
-)
-
-
-def open_calls(run: Run) -> list[ToolCall]:
-    """The calls whose results are not in the transcript yet, in call order."""
-    return _OPEN_CALLS.all(run=run.pk)
-
-
 def close_calls(hold: Hold) -> None:
     """Answer every call that the run leaves behind, in call order."""
-    left = open_calls(hold.run)
+    left = list(
+        ToolCall.objects.filter(run=hold.run, result_entry=None).order_by(
+            "entry_id", "index"
+        )
+    )
     if not left:
         return
     for call in left:
@@ -326,23 +280,13 @@ def store_results(
             emit(*told)
 
 
-_QUEUE = Select[QueuedMessage](
-    lambda: (
-        QueuedMessage.objects.filter(
-            conversation=given("conversation", QueuedMessage, "conversation"),
-            sent_at__isnull=True,
-            withdrawn_at__isnull=True,
-        )
-        .select_related("author")
-        .order_by("created_at")
-    )
-)
-
-
 def start_next(run: Run) -> None:
     """Turn the oldest queued message into the next turn, if there is one."""
+    waiting = QueuedMessage.objects.filter(
+        conversation_id=run.conversation_id, sent_at=None, withdrawn_at=None
+    ).select_related("author")
     conversation = run.conversation
-    for queued in _QUEUE.all(conversation=run.conversation_id):
+    for queued in waiting.order_by("created_at"):
         if not access.can(queued.author, conversation.workspace, "post"):
             queued.withdrawn_at = timezone.now()
             queued.save(update_fields=["withdrawn_at"])

@@ -14,6 +14,7 @@ from agents.receive import (
     Stream,
     called_event,
     cost_of,
+    judged,
     listen,
     settle,
     settle_failed,
@@ -54,15 +55,18 @@ def write_summary(hold: Hold, choice: Choice, assembled: Assembled) -> str:
     except ProviderError as error:
         settle_failed(stream, error)
         return ""
-    _store(stream, choice, completion)
+    _store(stream, choice, assembled, completion)
     is_whole = completion.stop_reason in ("end", "other")
     return completion.text if is_whole and not completion.tool_calls else ""
 
 
 @transaction.atomic
-def _store(stream: Stream, choice: Choice, completion: Completion) -> None:
+def _store(
+    stream: Stream, choice: Choice, assembled: Assembled, completion: Completion
+) -> None:
     """Settle the call and add what it cost to the run."""
     cost = cost_of(completion.usage, choice.language_model)
+    judged(stream, assembled, completion.usage)
     stream.hold.guard(**totals(stream, completion.usage, cost))
     settle(stream, ModelCall.State.COMPLETED, completion, cost)
     emit(called_event(stream, completion.usage, completion.stop_reason))

@@ -39,6 +39,15 @@ class Assembled:
         """Our estimate of its input tokens."""
         return sum(segment.tokens for segment in self.segments)
 
+    def offset_of(self, segment_id: str) -> int | None:
+        """Where the first part with this id begins, in bytes of the body."""
+        start = 0
+        for segment in self.segments:
+            if segment.id == segment_id:
+                return start
+            start += segment.size
+        return None
+
     @property
     def digest(self) -> str:
         return hashlib.sha256(self.body).hexdigest()

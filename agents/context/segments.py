@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from agents.context import tokens
-from agents.providers.base import Block, Piece, Request
+from agents.providers.base import CACHE_MARK, Block, Piece, Request
 from agents.providers.wire import inside_string
 
 
@@ -24,6 +24,14 @@ class Segment:
     size: int
     data: bytes
     is_picture: bool = False
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of what it says: where a service is told to cache says nothing."""
+        if CACHE_MARK not in self.data:
+            return self.digest
+        plain = self.data.replace(CACHE_MARK, b"")
+        return hashlib.sha256(plain).hexdigest()[:16]
 
 
 def segments_of(

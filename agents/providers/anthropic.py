@@ -19,6 +19,7 @@ from typing import Any
 from agents.errors import ProviderUnavailable
 from agents.interrupts import Interrupt
 from agents.providers.base import (
+    CACHE_MARK,
     Completion,
     Delta,
     Message,
@@ -45,7 +46,6 @@ from agents.providers.wire import (
 
 ANTHROPIC_VERSION = "2023-06-01"
 OPAQUE_KEY = "anthropic"  # under which an answer keeps blocks to be sent back verbatim
-_MARK = b',"cache_control":{"type":"ephemeral"}'
 _THINKING = {"low": 2_048, "medium": 8_192, "high": 16_384}  # tokens by effort
 _LEAST_THINKING = 1_024  # tokens; the service refuses less
 _STOP_REASONS: dict[str, StopReason] = {
@@ -70,7 +70,9 @@ class Anthropic:
         self._caller.warm()
 
     def encode(self, prompt: Prompt) -> Request:
-        return Request(tuple(_encode(prompt, _MARK if self._caches_prompts else b"")))
+        return Request(
+            tuple(_encode(prompt, CACHE_MARK if self._caches_prompts else b""))
+        )
 
     def stream(
         self, request: Request, interrupt: Interrupt

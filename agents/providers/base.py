@@ -34,6 +34,9 @@ class Owner:
     reason: str = ""
 
 
+#: Tells Anthropic's service to cache what comes before; it moves with the newest message.
+CACHE_MARK = b',"cache_control":{"type":"ephemeral"}'
+
 ENVELOPE = Owner("envelope", "envelope", "Request format")
 
 

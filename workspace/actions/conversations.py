@@ -19,7 +19,6 @@ from workspace.models import (
     Turn,
     User,
 )
-from workspace.prepared import Update, given, insert
 from workspace.transcript import Draft
 
 MAX_TITLE = 200  # characters
@@ -29,8 +28,7 @@ def open_turn(
     *, conversation: Conversation, author: User, body: dict[str, Any], client_id: str
 ) -> tuple[Turn, Entry]:
     """Append a user message that begins a turn. Inside the caller's transaction."""
-    turn = Turn(conversation=conversation, author=author)
-    insert(turn)
+    turn = Turn.objects.create(conversation=conversation, author=author)
     entry = say(turn=turn, author=author, body=body, client_id=client_id)
     files = [*body.get("images", ()), *body.get("files", ())]
     first = files[0]["name"] if files else ""
@@ -62,11 +60,6 @@ def plain_title(title: str) -> str:
     return title.replace("\0", "").strip()
 
 
-_UNTITLED = Update(
-    lambda: Conversation.objects.filter(pk=given("pk", Conversation, "id"), title="")
-)
-
-
 def name_conversation(conversation: Conversation, text: str) -> None:
     """Give an untitled conversation the first line of its first message."""
     if conversation.title:
@@ -74,7 +67,9 @@ def name_conversation(conversation: Conversation, text: str) -> None:
     lines = map(plain_title, text.splitlines())
     line = next((row for row in lines if row), "")
     conversation.title = line[:77] + "…" if len(line) > 78 else line
-    _UNTITLED.run({"title": conversation.title}, pk=conversation.pk)
+    Conversation.objects.filter(pk=conversation.pk, title="").update(
+        title=conversation.title
+    )
 
 
 @transaction.atomic
