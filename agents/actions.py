@@ -16,6 +16,7 @@ from agents import doorbell, events, permissions, runs
 from agents.context.startup import startup_body, surface_body
 from agents.context.surroundings import look_around
 from agents.endpoints import offered_models
+from agents.instructions import remember_first
 from agents.invoking import with_skill
 from agents.models import Agent, Run, Wait
 from agents.providers.wire import clean, clean_values
@@ -97,6 +98,7 @@ def start_conversation(
         agent_name=clean(agent_name),
     )
     agent = agent_of(conversation)
+    remember_first(workspace)
     around = look_around(conversation)  # reads files, so before the transaction
     [startup] = transcript.seal(
         conversation.pk,

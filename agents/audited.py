@@ -16,6 +16,8 @@ TITLES = {
     "endpoint.made": _("Endpoint made"),
     "endpoint.changed": _("Endpoint changed"),
     "endpoint.deleted": _("Endpoint deleted"),
+    "conversation.reload": _("Rules of a conversation read anew"),
+    "instructions.seen": _("Rules or skill looked at"),
     "model.made": _("Model added"),
     "model.changed": _("Model changed"),
     "model.deleted": _("Model removed"),
@@ -23,4 +25,7 @@ TITLES = {
     "permission.rules": _("Permission rules changed"),
     "policy.tools": _("Tool policy changed"),
     "setting.changed": _("Setting changed"),
+    "skill.made": _("Skill made"),
+    "skill.changed": _("Skill changed"),
+    "skill.deleted": _("Skill deleted"),
 }

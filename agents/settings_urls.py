@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from agents import config_views, policy_views
+from agents import config_views, instruction_views, policy_views
 from agents import settings_views as views
 
 SETTINGS = "w/<str:slug>/settings"
@@ -33,6 +33,16 @@ urlpatterns: list[URLPattern] = [
         name="delete_model",
     ),
     path(f"{SETTINGS}/permissions/", views.permissions, name="permissions"),
+    path(f"{SETTINGS}/rules/", instruction_views.rules, name="rules"),
+    path(f"{SETTINGS}/rules/seen", instruction_views.seen, name="rules_seen"),
+    path(f"{SETTINGS}/skills/", instruction_views.skills, name="skills"),
+    path(f"{SETTINGS}/skills/new/", instruction_views.new_skill, name="new_skill"),
+    path(f"{SETTINGS}/skills/<int:pk>/", instruction_views.skill, name="skill"),
+    path(
+        f"{SETTINGS}/skills/<int:pk>/delete",
+        instruction_views.delete_skill,
+        name="delete_skill",
+    ),
     path(f"{SETTINGS}/policy/", policy_views.workspace_policy, name="policy"),
     path(
         f"{SETTINGS}/policy/effect", policy_views.workspace_effect, name="policy_effect"

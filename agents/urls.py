@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from agents import erase_views, explorer_views, model_views, settings_urls, views
+from agents import (
+    erase_views,
+    explorer_views,
+    help_views,
+    instruction_views,
+    model_views,
+    settings_urls,
+    views,
+)
 
 CHAT = "w/<slug:slug>/c/<uuid:conversation_id>/"
 
 app_name = "agents"
 urlpatterns: list[URLPattern] = [
     *settings_urls.urlpatterns,
+    path("help/context", help_views.context, name="help_context"),
     path("w/<slug:slug>/new", views.new, name="new"),
     path(CHAT + "messages", views.post, name="post"),
     path(CHAT + "stop", views.stop, name="stop"),
@@ -23,6 +32,7 @@ urlpatterns: list[URLPattern] = [
     path(CHAT + "figures", views.figures, name="figures"),
     path(CHAT + "model/", model_views.model, name="model_choice"),
     path(CHAT + "erase", erase_views.erase, name="erase"),
+    path(CHAT + "read-anew", instruction_views.read_anew, name="read_anew"),
     path(CHAT + "context/", explorer_views.context, name="context"),
     path(CHAT + "context.json", explorer_views.context_json, name="context_json"),
     path(CHAT + "context/find", explorer_views.find, name="context_find"),

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import yaml
+from django.utils.translation import gettext as _
 
 from agents.errors import ToolError
 from agents.tools.listing import compile_glob, matches
@@ -49,22 +50,26 @@ def split(text: str) -> Document:
     head = found["head"]
     if len(head) > LONGEST_HEAD:
         return Document(
-            {}, body, f"Its head has more than {LONGEST_HEAD:,} characters."
+            {},
+            body,
+            _("Its head has more than %(n)s characters.") % {"n": LONGEST_HEAD},
         )
     try:
         values = yaml.safe_load(head)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return Document({}, body, f"Its head is not YAML ({_where(error)}).")
+        return Document(
+            {}, body, _("Its head is not YAML (%(where)s).") % {"where": _where(error)}
+        )
     if values is None:
         return Document(text=body)
     if not isinstance(values, dict):
-        return Document({}, body, "Its head is not a list of names and values.")
+        return Document({}, body, _("Its head is not a list of names and values."))
     return Document({str(key): value for key, value in values.items()}, body)
 
 
 def _where(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
-    return f"line {mark.line + 2}" if mark else type(error).__name__
+    return _("line %(n)s") % {"n": mark.line + 2} if mark else type(error).__name__
 
 
 def line_of(value: Any, longest: int) -> str:
@@ -98,6 +103,12 @@ def gate_of(value: Any) -> Gate:
     for glob in names_of(value)[:MOST_GLOBS]:
         (kept if _is_usable(glob) else dropped).append(glob[:LONGEST_GLOB])
     return Gate(tuple(kept), tuple(dropped))
+
+
+def unusable_paths(gate: Gate) -> str:
+    """A sentence about the globs that were dropped."""
+    dropped = ", ".join(gate.dropped)
+    return _("These paths cannot be used: %(paths)s.") % {"paths": dropped}
 
 
 def _is_usable(glob: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from agents.context.frontmatter import gate_of, split
+from agents.context.frontmatter import gate_of, split, unusable_paths
 from agents.context.rules import KINDS, Found, Ignored, Reason, RulesFile
 from agents.errors import ToolError
 from agents.providers.wire import clean
@@ -131,7 +131,7 @@ def read_file(
     gate = gate_of(document.values.get("paths"))
     notes = [document.problem] if document.problem else []
     if gate.dropped:
-        notes.append(f"These paths cannot be used: {', '.join(gate.dropped)}.")
+        notes.append(unusable_paths(gate))
     return RulesFile(path, document.text, folder, gate.globs, kind, " ".join(notes))
 
 

@@ -14,10 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from agents.context.folding import fold
-from agents.context.frontmatter import gate_of, line_of, names_of, split
+from agents.context.frontmatter import (
+    gate_of,
+    line_of,
+    names_of,
+    split,
+    unusable_paths,
+)
 from agents.context.view import Item
 
 INDEX_BUDGET = 8_000  # characters of the whole list
@@ -134,23 +141,27 @@ def made_of(
     named = line_of(values.get("name"), 200) or name
     if not NAME.fullmatch(named):
         return refused(
-            f"The name {named[:80]!r} cannot be used: letters, digits, dot, dash and "
-            "underscore, at most 64."
+            _(
+                "The name %(name)s cannot be used: letters, digits, dot, dash and "
+                "underscore, at most 64."
+            )
+            % {"name": repr(named[:80])}
         )
     if not document.text:
-        return refused("It has no text behind its head.")
+        return refused(_("It has no text behind its head."))
     if len(document.text) > LARGEST_BODY:
-        return refused(f"Its text has more than {LARGEST_BODY:,} characters.")
+        return refused(
+            _("Its text has more than %(n)s characters.") % {"n": LARGEST_BODY}
+        )
     described = line_of(values.get("description"), LONGEST_DESCRIPTION)
     if not described:
         described = _first_line(document.text)
         problems.append(
-            Problem(where, "It has no description, so its first line stands for it.")
+            Problem(where, _("It has no description, so its first line stands for it."))
         )
     gate = gate_of(values.get("paths"))
     if gate.dropped:
-        dropped = ", ".join(gate.dropped)
-        problems.append(Problem(where, f"These paths cannot be used: {dropped}."))
+        problems.append(Problem(where, unusable_paths(gate)))
     when = values.get("when-to-use", values.get("when_to_use"))
     skill = Skill(
         named,
@@ -249,7 +260,7 @@ def listing(library: Library) -> Listing:
     room = INDEX_BUDGET - len(heading)
     lines = index_lines(always, room - len(_more(len(always))))
     record = {
-        "listed": [skill.name for skill, _ in lines],
+        "listed": [skill.name for skill, _text in lines],
         "gated": [
             {"name": one.name, "paths": list(one.globs), "line": line(one, short=True)}
             for one in gated

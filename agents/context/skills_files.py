@@ -12,6 +12,8 @@ from pathlib import Path
 from uuid import UUID
 
 from django.conf import settings
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from agents.context.rules_files import Reader, Unusable
 from agents.context.skills import Library, Made, Problem, Skill, made_of
@@ -24,13 +26,26 @@ from agents.tools.paths import Root, parse
 FOLDERS = (".tallyroom/skills", ".agents/skills", ".claude/skills", ".snowpea/skills")
 MOST_IN_FOLDER = 200  # skills of one folder
 MOST_FILES = 40  # files beside SKILL.md that are named
-_SENTENCES = {
-    "empty": "It is empty.",
-    "binary": "It is not a text file.",
-    "large": "It is too large: {detail} bytes.",
-    "link": "It is a link that leads out of the workspace or nowhere.",
-    "unreadable": "It cannot be read. {detail}",
+#: Why a file is there and not used, for people.
+REASONS = {
+    "same": gettext_lazy("The same text as %(detail)s, so it is read once."),
+    "empty": gettext_lazy("It is empty."),
+    "binary": gettext_lazy("It is not a text file."),
+    "large": gettext_lazy("It is too large: %(detail)s bytes."),
+    "link": gettext_lazy("It is a link that leads out of the workspace or nowhere."),
+    "unreadable": gettext_lazy("It cannot be read."),
+    "many": gettext_lazy(
+        "Too many files; this one comes in when an agent works there."
+    ),
+    "no_room": gettext_lazy(
+        "No room is left for it; it comes in when an agent works there."
+    ),
 }
+
+
+def reason_of(reason: str, detail: str) -> str:
+    """Why a file is not used, as a sentence in the reader's language."""
+    return str(REASONS[reason]) % {"detail": printable(detail)}
 
 
 def library_of(workspace_id: UUID, root: Path) -> Library:
@@ -89,8 +104,8 @@ def in_folder(root: Root, folder: str) -> Iterator[Made]:
         try:
             text = reader.text(path)
         except Unusable as error:
-            sentence = _SENTENCES[error.reason].format(detail=error.detail)
-            yield Made(None, (Problem(path, sentence.strip()),))
+            sentence = reason_of(error.reason, error.detail)
+            yield Made(None, (Problem(path, sentence),))
             continue
         beside = [f"{path.removesuffix('SKILL.md')}{one}" for one in files]
         yield made_of(
@@ -102,7 +117,10 @@ def in_folder(root: Root, folder: str) -> Iterator[Made]:
         )
     left = len(names) - MOST_IN_FOLDER
     if left > 0:
-        sentence = f"{left} folders beyond the first {MOST_IN_FOLDER} are not read."
+        sentence = _("%(left)s folders beyond the first %(n)s are not read.") % {
+            "left": left,
+            "n": MOST_IN_FOLDER,
+        }
         yield Made(None, (Problem(folder or "SKILLS_DIR", sentence),))
 
 

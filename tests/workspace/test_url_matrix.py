@@ -17,7 +17,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from agents.actions import start_conversation
 from agents.context.preview import preview
-from agents.models import Endpoint, LanguageModel, Run, Wait
+from agents.models import Endpoint, LanguageModel, Run, Wait, WorkspaceSkill
 from workspace import accounts, attachments, transcript
 from workspace.access import at_least
 from workspace.actions import people
@@ -167,6 +167,14 @@ ROWS = {
     "agents:model": page("admin", things=ENDPOINT),
     "agents:delete_model": post("admin", things=ENDPOINT),
     "agents:permissions": page(),
+    "agents:rules": page(),
+    "agents:rules_seen": post("member", frozenset({302, 409})),
+    "agents:skills": page(),
+    "agents:new_skill": page("admin"),
+    "agents:skill": page(things={"pk": "skill"}),
+    "agents:delete_skill": post("admin", DONE, things={"pk": "skill"}),
+    "agents:read_anew": post("admin"),
+    "agents:help_context": signed_in(),
     "agents:policy": page(),
     "agents:policy_effect": post("admin"),
     "agents:server_policy": Row("viewer", but=STAFF_ONLY),
@@ -299,6 +307,9 @@ def things(workspace, owner):
             conversation=talk, author=owner, name="a.txt", data=b"unsent"
         ).pk,
         "sha256": sent_file(talk, owner),
+        "skill": WorkspaceSkill.objects.create(
+            workspace=workspace, name="notes", description="d", body="b"
+        ).pk,
         "segment": preview(talk, agent).assembled.segments[0].digest,
         "pk": 999_999,
     }
