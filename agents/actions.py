@@ -43,6 +43,7 @@ from workspace.models import (
     User,
     Workspace,
 )
+from workspace.prepared import Select, given
 from workspace.transcript import Draft
 
 #: Bytes of one message.
@@ -176,6 +177,14 @@ def _message_body(
     return body
 
 
+_QUEUED = Select[QueuedMessage](
+    lambda: QueuedMessage.objects.filter(
+        conversation=given("conversation", QueuedMessage, "conversation"),
+        client_id=given("client_id", QueuedMessage, "client_id"),
+    )
+)
+
+
 def _post(
     conversation: Conversation,
     author: User,
@@ -184,7 +193,7 @@ def _post(
     when: str,
 ) -> Posted:
     runs.lock_row(conversation.pk)
-    if conversation.queued_messages.filter(client_id=client_id).exists():
+    if _QUEUED.first(conversation=conversation.pk, client_id=client_id):
         return _earlier_or_conflict(conversation, client_id)
     at_work = _open_run(conversation)
     if at_work and when == "queue":
@@ -208,9 +217,20 @@ def _post(
     return Posted(entry, None, turn, duplicate=False)
 
 
+_AT_WORK = Select[Run](
+    lambda: (
+        Run.objects.filter(
+            conversation=given("conversation", Run, "conversation"),
+            state__in=Run.OPEN,
+        )
+        .select_related("turn")
+        .order_by("created_at")[:1]
+    )
+)
+
+
 def _open_run(conversation: Conversation) -> Run | None:
-    at_work = Run.objects.filter(conversation=conversation, state__in=Run.OPEN)
-    return at_work.select_related("turn").order_by("created_at").first()
+    return _AT_WORK.first(conversation=conversation.pk)
 
 
 def _queue(
@@ -230,7 +250,7 @@ def _earlier(conversation: Conversation, client_id: str) -> Posted | None:
     entry = transcript.find_by_client_id(conversation.pk, client_id)
     if entry is not None:
         return Posted(entry, None, entry.turn, duplicate=True)
-    queued = conversation.queued_messages.filter(client_id=client_id).first()
+    queued = _QUEUED.first(conversation=conversation.pk, client_id=client_id)
     return Posted(None, queued, None, duplicate=True) if queued else None
 
 

@@ -17,6 +17,7 @@ from agents.providers.http import Timeouts
 from agents.providers.registry import EndpointConfig, make_provider
 from agents.secrets import SecretUnreadable, decrypt
 from workspace.models import Conversation, Workspace
+from workspace.prepared import Given, Select, given
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,17 @@ def choose(conversation: Conversation, agent: Agent) -> Choice:
 
 def offered_models(workspace: Workspace) -> QuerySet[LanguageModel]:
     """What conversations of the workspace may use: its own and the server's models."""
-    models = LanguageModel.objects.filter(
-        Q(endpoint__workspace=workspace) | Q(endpoint__workspace=None),
-        endpoint__deleted_at=None,
-    )
+    models = _offered(workspace)
     if not settings.SIMULATOR:
         models = models.exclude(endpoint__kind=Endpoint.Kind.SIMULATOR)
+    return models
+
+
+def _offered(workspace: Workspace | Given) -> QuerySet[LanguageModel]:
+    models = LanguageModel.objects.filter(
+        Q(endpoint__workspace=workspace) | Q(endpoint__workspace__isnull=True),
+        endpoint__deleted_at__isnull=True,
+    )
     return models.select_related("endpoint").order_by(
         "endpoint__created_at", "endpoint_id", "name"
     )
@@ -96,15 +102,27 @@ def policy_of(endpoint: Endpoint) -> AddressPolicy:
     )
 
 
-def _pick(conversation: Conversation, agent: Agent) -> LanguageModel:
-    candidates = list(
-        offered_models(conversation.workspace).filter(
-            Q(name=conversation.model_name)
-            | Q(pk=agent.language_model_id)
-            | Q(is_default=True)
-            | Q(endpoint__kind=Endpoint.Kind.SIMULATOR)
-        )
+def _candidates() -> QuerySet[LanguageModel]:
+    offered = _offered(given("workspace", Endpoint, "workspace"))
+    return offered.filter(
+        Q(name=given("name", LanguageModel, "name"))
+        | Q(pk=given("pk", LanguageModel, "id"))
+        | Q(is_default=True)
+        | Q(endpoint__kind=Endpoint.Kind.SIMULATOR)
     )
+
+
+_CANDIDATES = Select[LanguageModel](_candidates)
+
+
+def _pick(conversation: Conversation, agent: Agent) -> LanguageModel:
+    candidates = _CANDIDATES.all(
+        workspace=conversation.workspace_id,
+        name=conversation.model_name,
+        pk=agent.language_model_id,
+    )
+    if not settings.SIMULATOR:
+        candidates = [model for model in candidates if not _is_simulated(model)]
     if conversation.model_name:
         return _named(conversation.model_name, candidates)
     for is_meant in _preferences(agent):

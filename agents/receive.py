@@ -32,12 +32,15 @@ from agents.runs import Hold
 from workspace import live, transcript
 from workspace.events import Event, emit
 from workspace.models import Entry
+from workspace.prepared import Update, given, insert
 from workspace.transcript import Draft
 
 #: Seconds that one model call may take, all tries together, before it counts as stuck.
 LONGEST_CALL = 3600
 #: Characters of a call's id and of a tool's name.
 LONGEST_NAME = 200
+#: Of a call's usage: counted apart from each other.
+AXES = ("input", "cache_read", "cache_write", "output", "reasoning")
 #: Changes of the prefix that nothing else tells of when they happen.
 TOLD_HERE = frozenset(
     {
@@ -107,16 +110,23 @@ def open_call(hold: Hold, choice: Choice, assembled: Assembled) -> ModelCall:
     with transaction.atomic():
         changes = _next_round(run)
         hold.guard(model_name=choice.language_model.name, **changes)
-        emit(events.RoundStarted(**hold.ids, round=run.round))
-        return write_down(hold, choice, assembled, run.round)
+        started = events.RoundStarted(**hold.ids, round=run.round)
+        return write_down(hold, choice, assembled, run.round, started)
 
 
 def write_down(
-    hold: Hold, choice: Choice, assembled: Assembled, round_number: int
+    hold: Hold,
+    choice: Choice,
+    assembled: Assembled,
+    round_number: int,
+    *before: Event,
 ) -> ModelCall:
-    """The row of a request that is about to be sent. Inside a transaction."""
+    """The row of a request that is about to be sent. Inside a transaction.
+
+    `before` are the events that come before its own.
+    """
     run = hold.run
-    call = ModelCall.objects.create(
+    call = ModelCall(
         run=run,
         round=round_number,
         endpoint_name=choice.endpoint.name,
@@ -130,14 +140,16 @@ def write_down(
         ],
         seen_seq=assembled.seen_seq,
     )
+    insert(call)
     emit(
+        *before,
         events.RequestAssembled(
             **hold.ids,
             round=round_number,
             tokens=assembled.tokens,
             digest=assembled.digest,
             size=len(assembled.body),
-        )
+        ),
     )
     return call
 
@@ -263,18 +275,19 @@ def _store(
         calls = _open_tool_calls(stream, entry, completion.tool_calls)
         changed = judged(stream, assembled, completion.usage)
         settle(stream, ModelCall.State.COMPLETED, completion, cost)
+        completed = events.MessageCompleted(
+            **hold.ids,
+            seq=entry.seq,
+            characters=len(completion.text),
+            tool_calls=len(calls),
+        )
+        reports = [] if calls else [_report_event(stream, assembled, completion.usage)]
         emit(
             *changed,
             called_event(stream, completion.usage, completion.stop_reason),
-            events.MessageCompleted(
-                **hold.ids,
-                seq=entry.seq,
-                characters=len(completion.text),
-                tool_calls=len(calls),
-            ),
+            completed,
+            *reports,
         )
-        if not calls:
-            emit(_report_event(stream, assembled, completion.usage))
     return calls
 
 
@@ -416,6 +429,9 @@ def _open_tool_calls(
     )
 
 
+_CALL = Update(lambda: ModelCall.objects.filter(pk=given("pk", ModelCall, "id")))
+
+
 def settle(
     stream: Stream,
     state: ModelCall.State,
@@ -424,15 +440,21 @@ def settle(
     error: str = "",
 ) -> None:
     """Write down how the model call ended."""
-    call = stream.call
-    call.state, call.error, call.cost = state, error, cost
-    call.first_token_ms, call.duration_ms = stream.first_token_ms, stream.elapsed_ms
+    changes: dict[str, Any] = {
+        "state": state,
+        "error": error,
+        "cost": cost,
+        "retries": stream.call.retries,
+        "first_token_ms": stream.first_token_ms,
+        "duration_ms": stream.elapsed_ms,
+        "prefix_tokens_expected": stream.call.prefix_tokens_expected,
+        "cache_break": stream.call.cache_break,
+    }
     if completion is not None:
-        call.stop_reason = completion.stop_reason
+        changes["stop_reason"] = completion.stop_reason
         if completion.usage.reported:
-            for axis in ("input", "cache_read", "cache_write", "output", "reasoning"):
-                setattr(call, axis, getattr(completion.usage, axis))
-    call.save()
+            changes |= {axis: getattr(completion.usage, axis) for axis in AXES}
+    _CALL.run(changes, pk=stream.call.pk)
 
 
 def settle_stopped(stream: Stream, assembled: Assembled, *, keep: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -33,7 +33,16 @@ from workspace.actions import conversations
 from workspace.errors import LeaseLost
 from workspace.events import Event, emit
 from workspace.models import Conversation, Entry, QueuedMessage, Turn, User
+from workspace.prepared import Select, Update, given, insert
 from workspace.transcript import Draft, Sealed
+
+_HELD = Update(
+    lambda: Run.objects.filter(
+        pk=given("pk", Run, "id"),
+        fence=given("fence", Run, "fence"),
+        state=Run.State.RUNNING,
+    )
+)
 
 
 @dataclass
@@ -56,10 +65,8 @@ class Hold:
 
     def guard(self, **changes: Any) -> None:
         """Check the fence and change the run in one statement; LeaseLost if lost."""
-        mine = Run.objects.filter(
-            pk=self.run.pk, fence=self.fence, state=Run.State.RUNNING
-        )
-        if not mine.update(**(changes or {"fence": self.fence})):
+        changes = changes or {"fence": self.fence}
+        if not _HELD.run(changes, pk=self.run.pk, fence=self.fence):
             raise LeaseLost(f"Run {self.run.pk} is no longer held by this worker.")
 
     def check(self) -> None:
@@ -105,7 +112,12 @@ def lock(conversation_id: UUID) -> Conversation:
 
 
 def lock_row(conversation_id: UUID) -> None:
-    """The same for who needs nothing of the row."""
+    """The same for who needs nothing of the row.
+
+    Where rows have no locks (SQLite), the transaction has kept other writers out.
+    """
+    if not connection.features.has_select_for_update:
+        return
     rows = Conversation.objects.select_for_update().filter(pk=conversation_id)
     rows.values_list("pk").get()
 
@@ -122,7 +134,7 @@ def open_run(
 
     `since_seq` is the transcript's head: what is appended later is the run's.
     """
-    run = Run.objects.create(
+    run = Run(
         turn=turn,
         conversation_id=turn.conversation_id,
         workspace_id=agent.workspace_id,
@@ -132,6 +144,7 @@ def open_run(
         since_seq=since_seq,
         rung_at=timezone.now(),
     )
+    insert(run)
     emit(events.RunQueued(**ids_of(run), trigger=trigger, turn_id=turn.pk))
     doorbell.ring_on_commit(run.pk)
     return run
@@ -146,6 +159,13 @@ def claim(run_id: UUID, worker: str) -> Hold | None:
         return None  # one run at work per conversation; the sweeper rings again
 
 
+_WHOLE = Select[Run](
+    lambda: Run.objects.select_related(
+        "turn__author", "agent", "conversation__workspace", "started_by"
+    ).filter(pk=given("pk", Run, "id"))
+)
+
+
 def _claim(run_id: UUID, worker: str) -> Hold | None:
     taken = Run.objects.filter(pk=run_id, state=Run.State.QUEUED).update(
         state=Run.State.RUNNING,
@@ -156,9 +176,8 @@ def _claim(run_id: UUID, worker: str) -> Hold | None:
     )
     if not taken:
         return None
-    run = Run.objects.select_related(
-        "turn__author", "agent", "conversation__workspace", "started_by"
-    ).get(pk=run_id)
+    run = _WHOLE.first(pk=run_id)
+    assert run, "it was there a moment ago, and rows are never deleted"
     if run.fence == 1:
         emit(events.RunStarted(**ids_of(run), worker=worker, agent=run.agent.name))
     else:
@@ -171,16 +190,25 @@ def _claim(run_id: UUID, worker: str) -> Hold | None:
     return hold
 
 
+_TURN = Update(lambda: Turn.objects.filter(pk=given("pk", Turn, "id")))
+
+
 def show(run: Run, state: Turn.State, message: str = "") -> None:
     """Set what people see of the run's turn, and push it."""
     ended = None if state in Turn.OPEN else timezone.now()
-    Turn.objects.filter(pk=run.turn_id).update(
-        state=state, message=message, ended_at=ended
-    )
+    changes = {"state": state, "message": message, "ended_at": ended}
+    _TURN.run(changes, pk=run.turn_id)
     live.push_on_commit(
         live.conversation_group(run.conversation_id),
         {"type": "turn.changed", "turn": str(run.turn_id), "state": state},
     )
+
+
+_STOPPED = Select[tuple[UUID]](
+    lambda: Run.objects.filter(
+        pk=given("pk", Run, "id"), stop_requested_at__isnull=False
+    ).values_list("pk")
+)
 
 
 def finish(hold: Hold, seen_seq: int) -> bool:
@@ -188,7 +216,7 @@ def finish(hold: Hold, seen_seq: int) -> bool:
     run = hold.run
     with transaction.atomic():
         lock_row(run.conversation_id)
-        if Run.objects.filter(pk=run.pk).exclude(stop_requested_at=None).exists():
+        if _STOPPED.first(pk=run.pk):
             raise RunStoppedByUser
         if unheard(run.conversation_id, seen_seq):
             return False
@@ -197,11 +225,18 @@ def finish(hold: Hold, seen_seq: int) -> bool:
     return True
 
 
+_SAID = Select[tuple[int]](
+    lambda: Entry.objects.filter(
+        conversation=given("conversation", Entry, "conversation"),
+        seq__gt=given("seen", Entry, "seq"),
+        kind=Entry.Kind.USER,
+    ).values_list("seq")[:1]
+)
+
+
 def unheard(conversation_id: UUID, seen_seq: int) -> bool:
     """Whether people spoke after the request that the last answer answers."""
-    return Entry.objects.filter(
-        conversation_id=conversation_id, seq__gt=seen_seq, kind=Entry.Kind.USER
-    ).exists()
+    return bool(_SAID.first(conversation=conversation_id, seen=seen_seq))
 
 
 @transaction.atomic
@@ -226,31 +261,45 @@ def _stopper(run: Run) -> str:
     return str(asked.stop_requested_by or "the system")
 
 
+_SENT_CALLS = Update(
+    lambda: ModelCall.objects.filter(
+        run=given("run", ModelCall, "run"), state=ModelCall.State.SENT
+    )
+)
+_OPEN_WAITS = Update(
+    lambda: Wait.objects.filter(run=given("run", Wait, "run"), outcome="")
+)
+
+
 def _end(hold: Hold, state: Run.State, message: str = "") -> None:
     """The common end, in the caller's transaction, with the conversation locked."""
     run = hold.run
     close_calls(hold)
     now = timezone.now()
     hold.guard(state=state, ended_at=now, lease_until=None, message=message)
-    ModelCall.objects.filter(run=run, state=ModelCall.State.SENT).update(
-        state=ModelCall.State.STOPPED
-        if state == Run.State.STOPPED
-        else ModelCall.State.LOST
-    )
-    Wait.objects.filter(run=run, outcome="").update(
-        outcome=Wait.Outcome.CANCELLED, answered_at=now
-    )
+    was_stopped = state == Run.State.STOPPED
+    lost = ModelCall.State.STOPPED if was_stopped else ModelCall.State.LOST
+    _SENT_CALLS.run({"state": lost}, run=run.pk)
+    _OPEN_WAITS.run({"outcome": Wait.Outcome.CANCELLED, "answered_at": now}, run=run.pk)
     show(run, Turn.State(state.value), message)
     start_next(run)
 
 
+_OPEN_CALLS = Select[ToolCall](
+    lambda: ToolCall.objects.filter(
+        run=given("run", ToolCall, "run"), result_entry__isnull=True
+    ).order_by("entry_id", "index")
+)
+
+
+def open_calls(run: Run) -> list[ToolCall]:
+    """The calls whose results are not in the transcript yet, in call order."""
+    return _OPEN_CALLS.all(run=run.pk)
+
+
 def close_calls(hold: Hold) -> None:
     """Answer every call that the run leaves behind, in call order."""
-    left = list(
-        ToolCall.objects.filter(run=hold.run, result_entry=None).order_by(
-            "entry_id", "index"
-        )
-    )
+    left = open_calls(hold.run)
     if not left:
         return
     for call in left:
@@ -280,13 +329,23 @@ def store_results(
             emit(*told)
 
 
+_QUEUE = Select[QueuedMessage](
+    lambda: (
+        QueuedMessage.objects.filter(
+            conversation=given("conversation", QueuedMessage, "conversation"),
+            sent_at__isnull=True,
+            withdrawn_at__isnull=True,
+        )
+        .select_related("author")
+        .order_by("created_at")
+    )
+)
+
+
 def start_next(run: Run) -> None:
     """Turn the oldest queued message into the next turn, if there is one."""
-    waiting = QueuedMessage.objects.filter(
-        conversation_id=run.conversation_id, sent_at=None, withdrawn_at=None
-    ).select_related("author")
     conversation = run.conversation
-    for queued in waiting.order_by("created_at"):
+    for queued in _QUEUE.all(conversation=run.conversation_id):
         if not access.can(queued.author, conversation.workspace, "post"):
             queued.withdrawn_at = timezone.now()
             queued.save(update_fields=["withdrawn_at"])

@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 
 from agents.models import Agent, Endpoint, LanguageModel
 from workspace.models import Workspace
+from workspace.prepared import Select, given
 
 DEFAULT_AGENT = "assistant"
 SIMULATED_MODEL = "simulator"
@@ -14,12 +15,19 @@ SIMULATED_WINDOW = 270_000  # tokens
 SIMULATED_OUTPUT = 20_000  # tokens
 
 
+_AGENT = Select[Agent](
+    lambda: Agent.objects.filter(
+        workspace=given("workspace", Agent, "workspace"), name=DEFAULT_AGENT
+    )
+)
+
+
 def seed_workspace(workspace: Workspace) -> Agent:
     """The workspace's default agent, made with the server's simulator if missing.
 
     Safe to call again and from several processes; one query when all is there.
     """
-    agent = workspace.agents.filter(name=DEFAULT_AGENT).first()
+    agent = _AGENT.first(workspace=workspace.pk)
     if agent is None:
         seed_simulator()
         agent, _created = Agent.objects.get_or_create(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from uuid import UUID
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents.errors import LimitReached, ProviderRejected, RightLost
 from agents.models import Run, ToolCall
-from agents.runs import Hold
+from agents.runs import Hold, open_calls
 from workspace import access, transcript
 from workspace.models import Conversation, Entry, User
+from workspace.prepared import Select, given
 from workspace.transcript import Draft
 
 #: Calls in a row whose arguments did not fit their schema, until the run fails.
@@ -34,24 +37,42 @@ class Standing:
 FRESH = Standing([], answered=False, seen_seq=0, reporting=False)
 
 
+def _said(kind: Entry.Kind) -> QuerySet[Entry]:
+    said = Entry.objects.filter(
+        turn=given("turn", Entry, "turn"), seq__gt=given("since", Entry, "seq")
+    )
+    return said.filter(kind=kind).select_related("stored")
+
+
+_ANSWER = Select[Entry](lambda: _said(Entry.Kind.ASSISTANT).order_by("-seq")[:1])
+_NOTICES = Select[Entry](lambda: _said(Entry.Kind.NOTICE).order_by("seq"))
+
+
 def standing_of(run: Run) -> Standing:
-    """Two to four queries, none for a fresh run; nothing of it is kept between rounds."""
+    """Three queries, none for a fresh run; nothing of it is kept between rounds."""
     if run.fence == 1 and run.round == 0:
         return FRESH
-    open_calls = list(
-        run.tool_calls.filter(result_entry=None).order_by("entry_id", "index")
-    )
-    said = Entry.objects.filter(turn=run.turn_id, seq__gt=run.since_seq)
-    last = said.filter(kind=Entry.Kind.ASSISTANT).order_by("-seq")
-    answer = last.select_related("stored").first()
+    answer = _ANSWER.first(turn=run.turn_id, since=run.since_seq)
     body = transcript.body(answer) if answer else {}
-    notices = said.filter(kind=Entry.Kind.NOTICE).select_related("stored")
+    notices = _NOTICES.all(turn=run.turn_id, since=run.since_seq)
     return Standing(
-        open_calls,
+        open_calls(run),
         bool(body) and not body["tool_calls"] and body["stop_reason"] != "pause",
         body.get("seen_seq", 0),
-        any(row["type"] == "limit" for row in transcript.bodies(list(notices))),
+        any(row["type"] == "limit" for row in transcript.bodies(notices)),
     )
+
+
+_STILL_THERE = Select[tuple[UUID]](
+    lambda: Conversation.objects.filter(
+        pk=given("pk", Conversation, "id"), deleted_at__isnull=True
+    ).values_list("pk")
+)
+_STEERING = Select[User](
+    lambda: User.objects.filter(
+        pk__in=_said(Entry.Kind.USER).select_related(None).values("author")
+    )
+)
 
 
 def check_rights(run: Run) -> None:
@@ -59,15 +80,9 @@ def check_rights(run: Run) -> None:
 
     Those are who started it and everybody who steered it. Three queries, one more each.
     """
-    if not Conversation.objects.filter(
-        pk=run.conversation_id, deleted_at=None
-    ).exists():
+    if not _STILL_THERE.first(pk=run.conversation_id):
         raise RightLost("The conversation was removed, so the work in it was ended.")
-    steering = User.objects.filter(
-        pk__in=Entry.objects.filter(
-            turn=run.turn_id, seq__gt=run.since_seq, kind=Entry.Kind.USER
-        ).values("author")
-    )
+    steering = _STEERING.all(turn=run.turn_id, since=run.since_seq)
     started_by = {run.started_by} if run.started_by else set()
     for person in started_by.union(steering):
         if not access.can(person, run.conversation.workspace, "post"):

@@ -18,6 +18,7 @@ from observability.models import Record
 from observability.values import fit_data, fit_text
 from workspace import live
 from workspace.events import Event
+from workspace.prepared import Select, given, insert
 
 logger = logging.getLogger(__name__)
 
@@ -95,14 +96,22 @@ def _insert(run_id: UUID, rows: list[Record]) -> int:
         for seq, row in enumerate(rows, start=last + 1):
             round_number = _round(row, round_number)
             row.pk, row.seq, row.round = None, seq, round_number
-        Record.objects.bulk_create(rows)
+        insert(*rows)
     return last + len(rows)
+
+
+_LAST = Select[tuple[int, int]](
+    lambda: (
+        Record.objects.filter(run=given("run", Record, "run"))
+        .order_by("-seq")
+        .values_list("seq", "round")[:1]
+    )
+)
 
 
 def last_place(run_id: UUID) -> tuple[int, int]:
     """Seq and round of the run's last record; (0, 0) before the first."""
-    rows = Record.objects.filter(run_id=run_id).order_by("-seq")
-    return rows.values_list("seq", "round").first() or (0, 0)
+    return _LAST.first(run=run_id) or (0, 0)
 
 
 def _round(row: Record, current: int) -> int:

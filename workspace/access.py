@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from workspace.errors import NotAllowed, NotVisible
 from workspace.models import Conversation, Membership, Role, User, Workspace
+from workspace.prepared import Select, given
 
 #: Whoever asks: a person, or nobody yet.
 Person = User | AnonymousUser
@@ -70,13 +71,22 @@ def at_least(role: str, needed: str) -> bool:
     return rank(role) >= rank(needed)
 
 
+#: User and workspace may have changed since the objects were read, by somebody else.
+_PLACE = Select[Membership](
+    lambda: Membership.objects.filter(
+        user=given("user", Membership, "user"),
+        workspace=given("workspace", Membership, "workspace"),
+        user__is_active=True,
+        workspace__deleted_at__isnull=True,
+    )
+)
+
+
 def membership(user: Person, workspace: Workspace) -> Membership | None:
     """The person's place in the workspace; None for an outsider. One query."""
     if not user.is_authenticated or not user.is_active or workspace.deleted_at:
         return None
-    places = Membership.objects.filter(user=user, workspace=workspace)
-    # Both may have changed since the objects were read, by somebody else.
-    return places.filter(user__is_active=True, workspace__deleted_at=None).first()
+    return _PLACE.first(user=user.pk, workspace=workspace.pk)
 
 
 def can(user: Person, workspace: Workspace, ability: Ability) -> bool:

@@ -16,6 +16,7 @@ from workspace import blobs
 from workspace.chain import Link, canonical, digest_body, new_nonce, stamp
 from workspace.errors import TranscriptError
 from workspace.models import Conversation, Entry, EntryBody, Turn, User
+from workspace.prepared import Select, Update, given, insert
 
 #: Bodies above this many bytes lie in the blob store.
 INLINE_BYTES = 64 * 1024
@@ -109,6 +110,18 @@ def bodies(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     ]
 
 
+_LATER = Select[Entry](
+    lambda: (
+        Entry.objects.filter(
+            conversation=given("conversation", Entry, "conversation"),
+            seq__gt=given("after", Entry, "seq"),
+        )
+        .select_related("stored", "author")
+        .order_by("seq")
+    )
+)
+
+
 def entries(
     conversation_id: UUID,
     after: int = 0,
@@ -120,6 +133,8 @@ def entries(
     With `limit` they are the first ones after `after`; or, when only `before` is
     given, the last ones before it.
     """
+    if before is None and limit is None:
+        return _LATER.all(conversation=conversation_id, after=after)
     found = Entry.objects.filter(conversation_id=conversation_id, seq__gt=after)
     found = found.select_related("stored", "author")
     if before is not None:
@@ -129,10 +144,17 @@ def entries(
     return list(found.order_by("seq")[:limit])
 
 
+_SAID = Select[Entry](
+    lambda: Entry.objects.filter(
+        conversation=given("conversation", Entry, "conversation"),
+        client_id=given("client_id", Entry, "client_id"),
+    ).select_related("stored", "turn")
+)
+
+
 def find_by_client_id(conversation_id: UUID, client_id: str) -> Entry | None:
     """The entry that an earlier try of the same post made."""
-    found = Entry.objects.filter(conversation_id=conversation_id, client_id=client_id)
-    return found.select_related("stored", "turn").first()
+    return _SAID.first(conversation=conversation_id, client_id=client_id)
 
 
 def open_text(conversation_id: UUID, text: str | None) -> dict[str, Any]:
@@ -215,6 +237,11 @@ def _move_head(conversation_id: UUID, count: int) -> tuple[int, str]:
     return head_seq - count + 1, head_digest
 
 
+_CONVERSATION = Update(
+    lambda: Conversation.objects.filter(pk=given("pk", Conversation, "id"))
+)
+
+
 def _insert(
     conversation_id: UUID, sealed: Iterable[Sealed], first: int, digest: str
 ) -> list[Entry]:
@@ -235,11 +262,9 @@ def _insert(
         digest = entry.digest = link_of(entry).digest(digest)
         made.append(entry)
         stored.append(EntryBody(text=item.text, nonce=item.nonce))
-    Entry.objects.bulk_create(made)
+    insert(*made)
     for entry, entry_body in zip(made, stored, strict=True):
         entry_body.entry = entry
-    EntryBody.objects.bulk_create(stored)
-    Conversation.objects.filter(pk=conversation_id).update(
-        head_digest=digest, updated_at=now
-    )
+    insert(*stored)
+    _CONVERSATION.run({"head_digest": digest, "updated_at": now}, pk=conversation_id)
     return made

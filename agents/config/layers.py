@@ -6,7 +6,9 @@ stands the server's own switch `--tool-deferral=off`.
 
 from __future__ import annotations
 
+import json
 import logging
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,12 +16,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from django.conf import settings as server
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from agents.config.reading import Read, read
 from agents.config.schema import About, Settings, keys, nested
 from agents.models import Agent, Setting
 from workspace.models import Conversation, Workspace
+from workspace.prepared import Select, given
 
 logger = logging.getLogger(__name__)
 
@@ -128,11 +131,27 @@ def effective(scope: Scope = None) -> Effective:
     One query. A stored value that this version cannot use is logged and left out.
     """
     rows = stored(scope)
-    given: dict[Origin, Values] = {
+    fixed: dict[Origin, Values] = {
         "environment": environment(),
         "server switch": switches(),
     }
-    return merge([(one, given.get(one) or _usable(rows, one)) for one in ORDER])
+    return _merged_once([(one, fixed.get(one) or _usable(rows, one)) for one in ORDER])
+
+
+#: The last results of `merge`, which are values: most turns find theirs here.
+_results: OrderedDict[str, Effective] = OrderedDict()
+_MOST_RESULTS = 64
+
+
+def _merged_once(layers: Sequence[tuple[Origin, Values]]) -> Effective:
+    """`merge`, or what it gave for the same layers before."""
+    key = json.dumps(layers, sort_keys=True)
+    found = _results.get(key)
+    if found is None:
+        found = _results[key] = merge(layers)
+        while len(_results) > _MOST_RESULTS:
+            _results.popitem(last=False)
+    return found
 
 
 def of_server_alone() -> Effective:
@@ -153,24 +172,37 @@ def thawed(values: Values) -> Settings:
 
 def stored(scope: Scope) -> list[Setting]:
     """The stored values of every layer that the scope stands on."""
+    if isinstance(scope, Conversation):
+        return _OF_CONVERSATION.all(
+            workspace=scope.workspace_id, agent=scope.agent_name, conversation=scope.pk
+        )
     return list(Setting.objects.filter(_reach(scope)).order_by("key"))
 
 
-def _reach(scope: Scope) -> Q:
+def _of_conversation() -> QuerySet[Setting]:
+    workspace = given("workspace", Conversation, "workspace")
+    of_agent = Q(
+        agent__workspace=workspace,
+        agent__name=given("agent", Conversation, "agent_name"),
+        agent__deleted_at__isnull=True,
+    )
+    return Setting.objects.filter(
+        Q(layer=Setting.Layer.SERVER)
+        | Q(workspace=workspace)
+        | of_agent
+        | Q(conversation=given("conversation", Conversation, "id"))
+    ).order_by("key")
+
+
+_OF_CONVERSATION = Select[Setting](_of_conversation)
+
+
+def _reach(scope: Agent | Workspace | None) -> Q:
     found = Q(layer=Setting.Layer.SERVER)
     if isinstance(scope, Workspace):
         return found | Q(workspace=scope)
     if isinstance(scope, Agent):
         return found | Q(workspace=scope.workspace_id) | Q(agent=scope)
-    if isinstance(scope, Conversation):
-        of_agent = Q(
-            agent__workspace=scope.workspace_id,
-            agent__name=scope.agent_name,
-            agent__deleted_at=None,
-        )
-        return (
-            found | Q(workspace=scope.workspace_id) | of_agent | Q(conversation=scope)
-        )
     return found
 
 

@@ -19,6 +19,7 @@ from workspace.models import (
     Turn,
     User,
 )
+from workspace.prepared import Update, given, insert
 from workspace.transcript import Draft
 
 MAX_TITLE = 200  # characters
@@ -28,7 +29,8 @@ def open_turn(
     *, conversation: Conversation, author: User, body: dict[str, Any], client_id: str
 ) -> tuple[Turn, Entry]:
     """Append a user message that begins a turn. Inside the caller's transaction."""
-    turn = Turn.objects.create(conversation=conversation, author=author)
+    turn = Turn(conversation=conversation, author=author)
+    insert(turn)
     entry = say(turn=turn, author=author, body=body, client_id=client_id)
     files = [*body.get("images", ()), *body.get("files", ())]
     first = files[0]["name"] if files else ""
@@ -60,6 +62,11 @@ def plain_title(title: str) -> str:
     return title.replace("\0", "").strip()
 
 
+_UNTITLED = Update(
+    lambda: Conversation.objects.filter(pk=given("pk", Conversation, "id"), title="")
+)
+
+
 def name_conversation(conversation: Conversation, text: str) -> None:
     """Give an untitled conversation the first line of its first message."""
     if conversation.title:
@@ -67,9 +74,7 @@ def name_conversation(conversation: Conversation, text: str) -> None:
     lines = map(plain_title, text.splitlines())
     line = next((row for row in lines if row), "")
     conversation.title = line[:77] + "…" if len(line) > 78 else line
-    Conversation.objects.filter(pk=conversation.pk, title="").update(
-        title=conversation.title
-    )
+    _UNTITLED.run({"title": conversation.title}, pk=conversation.pk)
 
 
 @transaction.atomic
