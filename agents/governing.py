@@ -71,7 +71,9 @@ class _Desk:
 
 def too_large(request: Assembled, error: ContextOverflow) -> ContextOverflow:
     """The refusal of a request that was made smaller already, with what fills it."""
-    return ContextOverflow(f"{error.message} {Counts.of(request.segments).advice}")
+    return ContextOverflow(
+        f"{error.message} {Counts.of(request.segments, request.factor).advice}"
+    )
 
 
 def tell_of_start(hold: Hold) -> None:

@@ -79,6 +79,14 @@ class LanguageModel(models.Model):
         help_text="Prices are US dollars per million tokens; empty means unknown.",
     )
     is_default = models.BooleanField(default=False)
+    calibration = models.FloatField(
+        default=1.0,
+        editable=False,
+        help_text="Tokens that the service reports for each that we count.",
+    )
+    calibrated_calls = models.PositiveIntegerField(
+        default=0, editable=False, help_text="Calls that it was learned from."
+    )
 
     class Meta:
         constraints = [

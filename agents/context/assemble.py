@@ -25,6 +25,7 @@ class Assembled:
     """A request, accounted for, and the transcript's head that it was made from.
 
     `cap` and `reserved`: tokens that it may fill at most, and of these the answer's.
+    `factor`: the model's calibration, by which our counts are multiplied.
     """
 
     request: Request
@@ -33,6 +34,7 @@ class Assembled:
     body: bytes
     cap: int
     reserved: int
+    factor: float = 1.0
 
     @property
     def tokens(self) -> int:
@@ -101,6 +103,7 @@ def assemble(
         request.body,
         cap,
         reserved_tokens(language_model, cap),
+        language_model.calibration,
     )
 
 

@@ -134,7 +134,7 @@ class Maker:
         limits = Limits.of(
             assembled.cap, assembled.reserved, self.governance.compact_at
         )
-        counts = Counts.of(assembled.segments)
+        counts = Counts.of(assembled.segments, assembled.factor)
         return plan(
             items,
             counts,

@@ -72,6 +72,7 @@ def report_of(
         reserved=assembled.reserved,
         reported=reported,
         cached=cached,
+        factor=assembled.factor,
     )
 
 
@@ -99,6 +100,7 @@ def last_report(conversation: Conversation, assembled: Assembled) -> Report | No
         reserved=assembled.reserved,
         reported=reported,
         cached=call.cache_read or 0,
+        factor=assembled.factor,
     )
 
 

@@ -71,7 +71,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All figures in tokens. `cached` is an annotation: part of the total, not beside it."""
+    """All figures in tokens. `cached` is an annotation: part of the total, not beside it.
+
+    `factor`: the calibration by which an estimate was corrected.
+    """
 
     rows: tuple[Row, ...]
     total: int
@@ -79,6 +82,7 @@ class Report:
     cached: int
     cap: int
     reserved: int
+    factor: float = 1.0
 
     @property
     def available(self) -> int:
@@ -92,6 +96,7 @@ class Report:
         return {
             "total": self.total,
             "estimated": self.estimated,
+            "calibration": self.factor,
             "cached": self.cached,
             "cap": self.cap,
             "reserved": self.reserved,
@@ -134,13 +139,18 @@ def make_report(
     reserved: int,
     reported: int | None = None,
     cached: int = 0,
+    factor: float = 1.0,
 ) -> Report:
-    """The account of one request. Without `reported` the total is our estimate."""
+    """The account of one request. Without `reported` the total is our estimate, with the
+    model's calibration `factor`.
+    """
     parts = list(segments)
+    if reported is None or reported < 0:
+        parts = _scaled(parts, round(sum(part.tokens for part in parts) * factor))
     counted = sum(part.tokens for part in parts)
     total = counted if reported is None or reported < 0 else reported
     if counted > total:
-        parts = _shrunk(parts, total)
+        parts = _scaled(parts, total)
     rows = _rows(parts)
     if rest := total - sum(part.tokens for part in parts):
         rows.append(Row(UNATTRIBUTED, gettext_noop("Unattributed"), rest, ()))
@@ -151,12 +161,15 @@ def make_report(
         max(0, min(cached, total)),
         cap,
         reserved,
+        factor,
     )
 
 
-def _shrunk(parts: Sequence[Counted], total: int) -> list[Counted]:
+def _scaled(parts: Sequence[Counted], total: int) -> list[Counted]:
     """Every part times one factor, in whole tokens; the largest takes the remainder."""
     counted = sum(part.tokens for part in parts)
+    if counted in (0, total):
+        return list(parts)
     scaled = [part.tokens * total // counted for part in parts]
     largest = max(range(len(parts)), key=lambda index: parts[index].tokens)
     scaled[largest] += total - sum(scaled)

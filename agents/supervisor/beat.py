@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
+from agents.calibration import calibrate
 from agents.models import Lease
 from agents.sweeper import sweep
 from workspace.attachments import forget_unsent
@@ -55,6 +56,7 @@ def chores() -> list[Chore]:
         Chore("sweep", settings.SWEEP_SECONDS, sweep),
         Chore("sign heads", 3600, sign_heads),
         Chore("index messages", 60, index_messages),
+        Chore("calibrate", 600, calibrate),
         Chore("forget unsent files", 3600, forget_unsent),
     ]
 
