@@ -16,11 +16,13 @@ from django.utils.translation import gettext as _
 
 from agents.config.layers import Effective, Origin, Scope, effective
 from agents.config.reading import checked, read
-from agents.config.schema import keys, nested
+from agents.config.schema import Settings, keys, nested
 from agents.context.idle import prefix_of
-from agents.context.startup import BASE
+from agents.context.startup import BASE, preload_budget, preload_pool, surface_of
+from agents.context.surroundings import window_of
 from agents.models import Agent, Setting
 from agents.policies import policy_of
+from agents.seeding import DEFAULT_AGENT
 from agents.surface.policy import DISCOVERY, Policy
 from agents.tools.registry import Catalogue, catalogue, resolve
 from workspace import audit
@@ -159,6 +161,21 @@ def difference(scope: Workspace | Agent, values: Mapping[str, Any]) -> Differenc
         gone=tuple(sorted(new.gone - old.gone)),
         tokens=new.tokens - old.tokens,
     )
+
+
+def preload(scope: Workspace | Agent, chosen: Settings) -> tuple[int, int]:
+    """Tokens of the pool that `tools.toolSearch.threshold` speaks of, and its budget."""
+    begun = _begun(scope)
+    known = catalogue(begun.workspace_id)
+    pool = preload_pool(surface_of(begun, known, chosen), known.tools)
+    return pool.tokens, preload_budget(chosen, window_of(begun, chosen) or 0)
+
+
+def _begun(scope: Workspace | Agent) -> Conversation:
+    """A conversation that would begin now, in the mode chat. It is never stored."""
+    workspace = scope.workspace if isinstance(scope, Agent) else scope
+    name = scope.name if isinstance(scope, Agent) else DEFAULT_AGENT
+    return Conversation(workspace=workspace, agent_name=name)
 
 
 def _own(scope: Scope) -> QuerySet[Setting]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,14 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from agents import config_actions
-from agents.config.layers import ORDER, Effective, Value, effective, stored
-from agents.config.schema import Key, keys
+from agents.config.layers import ORDER, Value, effective, stored
+from agents.config.schema import Key, Settings, keys
 from agents.config_actions import Changed, Difference, own_values
 from agents.config_forms import ImportForm, SettingForm
 from agents.context.startup import BASE
@@ -57,6 +58,7 @@ class Line:
     is_own: bool
     form: SettingForm
     difference: Difference | None = None
+    note: str = ""
 
     @property
     def origins(self) -> list[str]:
@@ -203,7 +205,7 @@ def settings_page(
     """The page; a bound form takes its setting's place, with its effect if asked."""
     seed_workspace(workspace)
     context: dict[str, Any] = {
-        "lines": list(_lines(effective(scope), own_values(scope), form, difference)),
+        "lines": list(_lines(scope, form, difference)),
         "form": form or ImportForm(),
         "import_form": import_form or ImportForm(),
         "agent": scope if isinstance(scope, Agent) else None,
@@ -216,18 +218,27 @@ def settings_page(
 
 
 def _lines(
-    found: Effective,
-    own: Mapping[str, Any],
-    form: SettingForm | None,
-    difference: Difference | None,
-) -> Iterable[Line]:
+    scope: Workspace | Agent, form: SettingForm | None, difference: Difference | None
+) -> Iterator[Line]:
+    found, own = effective(scope), own_values(scope)
+    notes = {"tools.toolSearch.threshold": _preload_note(scope, found.settings)}
     for name, key in keys().items():
         if not key.about.in_force:
             continue
         value = found[name]
         used = form and form.key is key
         row = form if form and used else _form(key, own.get(name), value)
-        yield Line(key, value, name in own, row, difference if used else None)
+        shown = difference if used else None
+        yield Line(key, value, name in own, row, shown, notes.get(name, ""))
+
+
+def _preload_note(scope: Workspace | Agent, chosen: Settings) -> str:
+    """What the threshold comes to now: everything on demand is declared, or nothing."""
+    pool, budget = config_actions.preload(scope, chosen)
+    values = {"pool": number_format(pool), "budget": number_format(budget)}
+    if budget and pool <= budget:
+        return _("Now: pool %(pool)s tokens, budget %(budget)s: all.") % values
+    return _("Now: pool %(pool)s tokens, budget %(budget)s: none.") % values
 
 
 def _form(key: Key, own: Any, value: Value) -> SettingForm:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.db import transaction
 
 from agents import events
-from agents.context.assemble import Assembled, declaring
+from agents.context.assemble import Assembled
 from agents.context.budget import Counts
 from agents.context.governance import Maker, compacted, governed
 from agents.endpoints import Choice
 from agents.errors import ContextOverflow, ProviderRejected
-from agents.models import LoadedTool
-from agents.reach import load, read_on
+from agents.opening import begin
+from agents.reach import load_named, read_on
 from agents.runs import Hold
 from agents.summarising import write_summary
-from agents.tools.registry import catalogue
 from workspace.events import Event, emit
 from workspace.models import Entry
 from workspace.transcript import Draft
@@ -32,7 +31,7 @@ def next_request(
     what fills the window when there is no way to make it smaller.
     """
     if hold.run.round == 0:
-        tell_of_start(hold)
+        begin(hold)
     desk = _Desk(hold, choice)
     try:
         return governed(
@@ -76,31 +75,12 @@ def too_large(request: Assembled, error: ContextOverflow) -> ContextOverflow:
     )
 
 
-def tell_of_start(hold: Hold) -> None:
-    """Store which tools the surface declares beyond its policy, once a conversation."""
-    loaded = declaring(read_on(hold))[0].get("loaded") or {}
-    if not any(loaded.values()):
-        return
-    with transaction.atomic():
-        hold.guard()
-        for cause, names in loaded.items():
-            _load(hold, names, cause)
-
-
-def _load(hold: Hold, names: Sequence[str], cause: str) -> None:
-    """Inside a transaction: note the tools as loaded, those that are not yet."""
-    known = catalogue(hold.run.workspace_id)
-    tools = [tool for tool in map(known.resolve, names) if tool]
-    if tools:
-        load(hold, tools, LoadedTool.Cause(cause), round=hold.run.round)
-
-
 def append_step(hold: Hold, kind: Entry.Kind, body: dict[str, Any]) -> None:
     """Store a step and its event, and read what came up to it."""
     with transaction.atomic():
         hold.append(Draft(kind=kind, body=body, turn=hold.run.turn))
         if body["type"] == "declared" and body["cause"] == "resume":
-            _load(hold, [tool["name"] for tool in body["tools"]], "resume")
+            load_named(hold, [tool["name"] for tool in body["tools"]], "resume")
         emit(*_events(hold, body))
     read_on(hold)
 

@@ -20,6 +20,7 @@ from agents.surface.index import group_of, is_one_line
 from agents.surface.search import Document, index_of
 from agents.surface.search.documents import arguments_of
 from agents.tools.base import Tool, ToolResult
+from agents.tools.registry import catalogue
 from workspace.events import emit
 
 
@@ -137,3 +138,11 @@ def load(
     if new:
         emit(events.ToolLoaded(**hold.ids, names=names, cause=cause, query=query[:500]))
     return list(names)
+
+
+def load_named(hold: Hold, names: Sequence[str], cause: str) -> None:
+    """The same for tools by their names; those that are gone are left out."""
+    known = catalogue(hold.run.workspace_id)
+    tools = [tool for tool in map(known.resolve, names) if tool]
+    if tools:
+        load(hold, tools, LoadedTool.Cause(cause), round=hold.run.round)

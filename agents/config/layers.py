@@ -87,14 +87,14 @@ class Effective:
         return merge(list(layers.items()))
 
     def frozen(self) -> dict[str, Any]:
-        """What a conversation keeps until it is started anew: of its `tools.*`.
+        """What a conversation keeps until it is started anew: of `tools.*` and `mcp.*`.
 
         Settings that hold from the next call on are not among them.
         """
         return {
             name: found.value
             for name, found in self.values.items()
-            if name.startswith("tools.") and _is_kept(keys()[name].about)
+            if name.startswith(("tools.", "mcp.")) and _is_kept(keys()[name].about)
         }
 
 

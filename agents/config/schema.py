@@ -209,6 +209,7 @@ class Mcp(Group):
             _("Seconds to wait for MCP servers"),
             _("The first turn waits so long for servers that are still connecting."),
             _("Above 0 when the first turn needs their tools in the index."),
+            in_force=True,
         ),
     ] = 0
 

@@ -15,9 +15,7 @@ from typing import Any
 from agents.config.layers import effective, thawed
 from agents.config.schema import Settings
 from agents.context import tokens
-from agents.context.surroundings import Surroundings, look_around
-from agents.endpoints import choose
-from agents.errors import ProviderError
+from agents.context.surroundings import Surroundings, look_around, window_of
 from agents.mcp.names import server_of
 from agents.models import Agent
 from agents.permissions import whole_tool_denials
@@ -165,7 +163,7 @@ def start_of(conversation: Conversation, known: Catalogue, chosen: Settings) -> 
     preloaded: tuple[str, ...] = ()
     if chosen.tools.tool_search.threshold > 0:
         pool = preload_pool(surface, known.tools)
-        budget = preload_budget(chosen, window_of(conversation))
+        budget = preload_budget(chosen, window_of(conversation, chosen) or 0)
         if pool.tokens <= budget:
             preloaded = raisable(surface, pool.names)
             surface = raised(surface, preloaded, "preloaded: the pool fits its budget")
@@ -202,24 +200,6 @@ class Pool:
 
     names: tuple[str, ...]
     tokens: int
-
-
-def window_of(scope: Conversation | Agent) -> int:
-    """Tokens of the window of the model that answers; 0 when none can. Two queries."""
-    conversation, agent = _who_answers(scope)
-    if agent is None:
-        return 0
-    try:
-        return choose(conversation, agent).language_model.window
-    except ProviderError:
-        return 0
-
-
-def _who_answers(scope: Conversation | Agent) -> tuple[Conversation, Agent | None]:
-    if isinstance(scope, Agent):
-        return Conversation(workspace=scope.workspace, agent_name=scope.name), scope
-    agents = Agent.objects.filter(workspace_id=scope.workspace_id, deleted_at=None)
-    return scope, agents.filter(name=scope.agent_name).first()
 
 
 def declared_rows(tools: Sequence[Tool]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def test_what_a_conversation_keeps_comes_back_as_it_was(given):
         own = found.settings.tools
         back = kept.tools
         assert own.model_dump(include={"eager"}) == back.model_dump(include={"eager"})
-        assert name.startswith("tools.")
+        assert name.startswith(("tools.", "mcp."))
     assert kept.tools.visible == found.settings.tools.visible
     assert kept.tools.index_budget == found.settings.tools.index_budget
 

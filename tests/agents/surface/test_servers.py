@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -10,26 +11,20 @@ from agents.actions import answer_wait, start_conversation
 from agents.config.layers import effective
 from agents.config.schema import Settings
 from agents.config_actions import save_settings
-from agents.context.startup import (
-    preload_budget,
-    preload_pool,
-    startup_body,
-    surface_body,
-    surface_of,
-    window_of,
-)
+from agents.context.startup import preload_budget, preload_pool, surface_of
+from agents.context.surroundings import window_of
+from agents.instruction_actions import read_anew
 from agents.mcp import health
 from agents.mcp.calling import calls_go_to
-from agents.models import LoadedTool, Run, ToolCall, Wait
+from agents.mcp.listing import listing
+from agents.models import LoadedTool, McpServer, Run, ToolCall, Wait
 from agents.providers.scripted import ScriptedProvider, calls, says
-from agents.seeding import seed_workspace
 from agents.tool_list import list_tools
 from agents.tools.registry import catalogue
 from observability.models import Record
 from tests.agents.conftest import Stage
 from tests.agents.servers import Ledger, serve, tool, tools
-from workspace import transcript
-from workspace.models import Entry
+from workspace.models import Conversation
 
 pytestmark = pytest.mark.django_db
 
@@ -515,7 +510,7 @@ def test_the_pool_is_preloaded_whole_or_not_at_all(
     known = catalogue(workspace.pk)
     surface = surface_of(plain, known, effective(plain).settings)
     pool = preload_pool(surface, known.tools)
-    window = window_of(plain)
+    window = window_of(plain, effective(plain).settings)
     percent = 100 * (pool.tokens + spare + 0.5) / window
     stage = begin(says("Hi."), tools__toolSearch__threshold=percent)
     provider = played(stage, "Hi")
@@ -571,16 +566,9 @@ def test_a_server_that_connects_after_the_start_is_not_preloaded(begin, workspac
     assert "mcp__late__job_000" in declared(played(fresh, "Hi"))
 
 
-def rebuilt(stage: Stage) -> None:
-    """What every rebuild does: a new surface from the history and the present."""
-    conversation = stage.conversation
-    conversation.refresh_from_db()
-    agent = seed_workspace(conversation.workspace)
-    transcript.append(
-        conversation.pk,
-        transcript.Draft(Entry.Kind.SURFACE, surface_body(agent, conversation)),
-        transcript.Draft(Entry.Kind.STARTUP, startup_body(conversation)),
-    )
+def rebuilt(stage: Stage) -> bool:
+    conversation = Conversation.objects.get(pk=stage.conversation.pk)
+    return read_anew(conversation=conversation, by=stage.author)
 
 
 def test_a_rebuilt_surface_declares_what_history_called_by_name(
@@ -640,7 +628,55 @@ def test_a_server_that_connects_after_a_rebuild_has_its_called_tools_declared(
     provider = played(stage, "Three")
     assert declared(provider)[-1] == "mcp__hub__a"
     assert "mcp__hub__b" not in declared(provider)
-    assert Record.objects.get(kind="prefix.changed").data["cause"] == "resume"
+    changes = Record.objects.filter(kind="prefix.changed").order_by("id")
+    assert [one.data["cause"] for one in changes] == ["rules reload", "resume"]
+
+
+# Waiting for servers at the start
+
+
+def connecting(workspace, name="slow"):
+    return McpServer.objects.create(workspace=workspace, name=name)
+
+
+def test_the_first_turn_waits_for_servers_that_connect_and_begins_with_them(
+    begin, workspace, monkeypatch
+):
+    slow = connecting(workspace)
+    stage = begin(says("Hi."), says("Ho."), mcp__waitAtStart=5)
+
+    def connect(interrupt, seconds):
+        health.listed(slow.pk, listing("", tools(2)))
+
+    monkeypatch.setattr("agents.interrupts.Interrupt.sleep", connect)
+    provider = played(stage, "Hi")
+    monkeypatch.undo()
+    played(stage, "Ho")
+    assert "mcp:slow (2)" in sent(provider)[0]
+    assert notices(stage, "server") == []
+    assert len(prefixes(provider)) == 1
+
+
+def test_a_silent_server_holds_the_first_turn_up_no_longer_than_was_set(
+    begin, workspace
+):
+    connecting(workspace)
+    stage = begin(says("Hi."), says("Ho."), mcp__waitAtStart=1)
+    started = time.monotonic()
+    played(stage, "Hi")
+    assert 1 <= time.monotonic() - started < 3
+    started = time.monotonic()
+    played(stage, "Ho")
+    assert time.monotonic() - started < 1
+
+
+def test_nobody_waits_for_a_silent_server_unless_told_to(begin, workspace):
+    connecting(workspace)
+    stage = begin(calls("mcp__slow__x"), says("Hi."))
+    started = time.monotonic()
+    played(stage, "Hi")
+    assert time.monotonic() - started < 2
+    assert stage.last("tool_result")["error"]["code"] == "unknown_tool"
 
 
 def test_a_rebuild_without_direct_calls_makes_the_same_bytes(begin, workspace, ledger):
@@ -652,7 +688,9 @@ def test_a_rebuild_without_direct_calls_makes_the_same_bytes(begin, workspace, l
         says("Again."),
     )
     played(stage, "Go")
-    rebuilt(stage)
+    entries = stage.conversation.entries.count()
+    assert not rebuilt(stage)
+    assert stage.conversation.entries.count() == entries
     assert len(prefixes(played(stage, "More"))) == 1
 
 
