@@ -59,7 +59,7 @@ class _Desk:
     def __init__(self, hold: Hold, choice: Choice) -> None:
         run = hold.run
         self.hold, self.choice = hold, choice
-        self.maker = Maker.of(run.conversation, choice, run.agent.effort)
+        self.maker = Maker.of(run.conversation, choice, run.agent.effort, hold.kept)
 
     def record(self, kind: str, body: dict[str, Any]) -> None:
         append_step(self.hold, Entry.Kind(kind), body)

@@ -23,6 +23,7 @@ from django.utils import timezone
 
 from agents import doorbell, events, results
 from agents.context.breaks import Sent
+from agents.context.growing import Kept
 from agents.context.view import Item
 from agents.errors import RunReleased, RunStoppedByUser
 from agents.interrupts import Interrupt
@@ -62,6 +63,8 @@ class Hold:
     items: list[Item] = field(default_factory=list)
     #: The conversation's previous model call, once it was looked up.
     previous: Sent | None = None
+    #: What was made of it for requests so far.
+    kept: Kept = field(default_factory=Kept)
 
     def guard(self, **changes: Any) -> None:
         """Check the fence and change the run in one statement; LeaseLost if lost."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -142,6 +142,29 @@ def entries(
     if limit is not None and before is not None and not after:
         return list(found.order_by("-seq")[:limit])[::-1]
     return list(found.order_by("seq")[:limit])
+
+
+_CONTENTS = Select[tuple[int, str, str | None]](
+    lambda: (
+        Entry.objects.filter(
+            conversation=given("conversation", Entry, "conversation"),
+            seq__gt=given("after", Entry, "seq"),
+        )
+        .order_by("seq")
+        .values_list("seq", "kind", "stored__text")
+    )
+)
+
+
+def contents(
+    conversation_id: UUID, after: int = 0
+) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Seq, kind and body of the entries behind `after`, in order: one query.
+
+    Without rows of models, which take most of the time when there are thousands.
+    """
+    for seq, kind, text in _CONTENTS.all(conversation=conversation_id, after=after):
+        yield seq, kind, open_text(conversation_id, text)
 
 
 _SAID = Select[Entry](

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.context import outgoing, pictures, startup
+from agents.context.growing import Kept
 from agents.context.pictures import Load
 from agents.context.segments import Segment, segments_of
 from agents.context.view import Item
 from agents.models import LanguageModel
 from agents.providers.base import Block, Message, Owner, Prompt, Provider, Request
 from workspace import transcript
-from workspace.models import Conversation, Entry
+from workspace.models import Conversation
 
 #: Kept free for the answer: at most this many tokens (spec: context budget).
 RESERVED_TOKENS = 20_000
@@ -60,10 +61,9 @@ def items_of(conversation: Conversation, after: int = 0) -> list[Item]:
 
     Those that were erased are left out: they are part of no request any more.
     """
-    entries: list[Entry] = transcript.entries(conversation.pk, after=after)
     return [
-        Item(entry.seq, entry.kind, body)
-        for entry, body in zip(entries, transcript.bodies(entries), strict=True)
+        Item(seq, kind, body)
+        for seq, kind, body in transcript.contents(conversation.pk, after)
         if body
     ]
 
@@ -78,14 +78,16 @@ def assemble(
     messages: Sequence[Message] | None = None,
     cap: int | None = None,
     load: Load = pictures.nothing,
+    kept: Kept | None = None,
 ) -> Assembled:
     """The request that follows from a transcript. Pure: equal items, equal bytes.
 
     `messages` stand for those of the transcript: for a request beside the conversation
     that shares its beginning. `cap` (tokens) stands for the model's window.
-    `load` reads the stored images that the messages show.
+    `load` reads the stored images that the messages show. `kept` is what was made of the
+    beginning of the items before.
     """
-    said = outgoing.messages(items) if messages is None else messages
+    said = outgoing.messages(items, kept) if messages is None else messages
     cap = cap or language_model.window
     prompt = build_prompt(
         items,
@@ -99,7 +101,7 @@ def assemble(
     return Assembled(
         request,
         segments_of(request, language_model.encoding, startup_blocks(items)),
-        max((item.seq for item in items), default=0),
+        items[-1].seq,
         request.body,
         cap,
         reserved_tokens(language_model, cap),
@@ -144,7 +146,9 @@ def declaring(items: Sequence[Item]) -> list[dict[str, Any]]:
     added = [
         item.body
         for item in items
-        if item.seq > start.seq and item.body.get("type") == "declared"
+        if item.kind == "notice"
+        and item.seq > start.seq
+        and item.body.get("type") == "declared"
     ]
     return [start.body, *added]
 

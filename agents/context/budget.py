@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 from agents.context.report import category_of
@@ -69,6 +70,16 @@ class Limits:
         return Limits(cap, reserved, min(self.compact_at, cap))
 
 
+@lru_cache(maxsize=65_536)
+def _entry_of(segment: str) -> tuple[int, bool]:
+    """The entry that a segment belongs to, 0 for none, and whether it is an image."""
+    kind, _, rest = segment.partition(":")
+    seq = rest.partition(":")[0]
+    if kind != "entry" or not seq.isdecimal():
+        return 0, False
+    return int(seq), ":image:" in rest
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Tokens of a request: its fixed parts by category, and each entry's by seq."""
@@ -84,16 +95,15 @@ class Counts:
         entries: dict[int, int] = {}
         images: dict[int, int] = {}
         for one in segments:
-            kind, _, rest = one.id.partition(":")
-            seq = rest.partition(":")[0]
-            tokens = round(one.tokens * factor)
-            if kind == "entry" and seq.isdecimal():
-                entries[int(seq)] = entries.get(int(seq), 0) + tokens
-                if ":image:" in rest:
-                    images[int(seq)] = images.get(int(seq), 0) + tokens
-            else:
+            tokens = one.tokens if factor == 1.0 else round(one.tokens * factor)
+            seq, is_image = _entry_of(one.id)
+            if not seq:
                 row = category_of(one.kind, one.id)
                 fixed[row] = fixed.get(row, 0) + tokens
+                continue
+            entries[seq] = entries.get(seq, 0) + tokens
+            if is_image:
+                images[seq] = images.get(seq, 0) + tokens
         return cls(fixed, entries, images)
 
     @property

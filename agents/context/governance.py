@@ -7,7 +7,7 @@ what the loop will do; the loop alone stores it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
@@ -23,12 +23,14 @@ from agents.context.budget import Counts, Limits
 from agents.context.cadence import Prices
 from agents.context.compaction import Plan, plan
 from agents.context.folding import fold
+from agents.context.growing import Kept
 from agents.context.reaching import Reach, reach_of, steps
 from agents.context.restating import forgotten, restated
 from agents.context.view import Item
 from agents.endpoints import Choice
 from agents.errors import ContextOverflow
 from agents.models import LanguageModel, ModelCall
+from agents.providers.base import Message
 from workspace.models import Conversation
 
 #: How long a service's prompt cache is taken to last after a request.
@@ -97,9 +99,16 @@ class Maker:
     reach: Callable[[Sequence[Item]], Reach]
     governance: Governance = DEFAULTS
     load: pictures.Load = pictures.nothing
+    kept: Kept = field(default_factory=Kept)
 
     @classmethod
-    def of(cls, conversation: Conversation, choice: Choice, effort: str) -> Maker:
+    def of(
+        cls,
+        conversation: Conversation,
+        choice: Choice,
+        effort: str,
+        kept: Kept | None = None,
+    ) -> Maker:
         """With the settings that hold now: one query."""
         return cls(
             conversation.pk,
@@ -109,6 +118,7 @@ class Maker:
             partial(reach_of, conversation),
             Governance.now(conversation),
             pictures.loader(conversation.workspace_id),
+            kept or Kept(),
         )
 
     def assemble(self, items: Sequence[Item], plan: Plan | None = None) -> Assembled:
@@ -120,9 +130,13 @@ class Maker:
             language_model=model,
             effort=self.effort,
             cap=self.governance.cap_of(model),
-            messages=plan.asking(outgoing.messages(items)) if plan else None,
+            messages=plan.asking(self.messages(items)) if plan else None,
             load=self.load,
+            kept=self.kept,
         )
+
+    def messages(self, items: Sequence[Item]) -> tuple[Message, ...]:
+        return outgoing.messages(items, self.kept)
 
     def plan(
         self, items: Sequence[Item], assembled: Assembled, **options: Any

@@ -9,16 +9,21 @@ from collections.abc import Iterable, Sequence
 
 from agents.context import pruning
 from agents.context.folding import fold
+from agents.context.growing import Kept
 from agents.context.summary import message_of
-from agents.context.view import Item, view
+from agents.context.view import Item
 from agents.providers.base import Message
 
 
-def messages(items: Iterable[Item]) -> tuple[Message, ...]:
-    """What follows the startup context, in wire order."""
+def messages(items: Iterable[Item], kept: Kept | None = None) -> tuple[Message, ...]:
+    """What follows the startup context, in wire order; `kept` makes it cheap."""
+    kept = kept or Kept()
     folded = fold(items)
-    shown = pruning.apply(view(folded.rows), pruning.recorded(folded.rows))
-    return (message_of(folded.summary), *shown) if folded.summary else shown
+    pruned = pruning.recorded(folded.rows)
+    shown = kept.pruned.of(
+        kept.view.of(folded.rows), lambda one: pruning.applied(one, pruned), pruned
+    )
+    return (message_of(folded.summary), *shown) if folded.summary else tuple(shown)
 
 
 def verbatim(items: Sequence[Item]) -> frozenset[int]:

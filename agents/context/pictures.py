@@ -48,14 +48,8 @@ def _encoded(workspace_id: UUID, sha256: str) -> str:
         return ""
 
 
-def without(messages: Iterable[Message], pruned: Collection[int]) -> list[Message]:
-    """The messages, with only the names of images that came with these entries."""
-    if not pruned:
-        return list(messages)
-    return [_without(message, pruned) for message in messages]
-
-
-def _without(message: Message, pruned: Collection[int]) -> Message:
+def without(message: Message, pruned: Collection[int]) -> Message:
+    """The message, with only the names of images that came with these entries."""
     left = [one for one in message.pictures if one.seq in pruned]
     if not left:
         return message

@@ -139,11 +139,15 @@ def recorded(rows: Iterable[Item]) -> Pruned:
 
 def apply(messages: Sequence[Message], pruned: Pruned) -> tuple[Message, ...]:
     """The messages with their stubs in place."""
-    stubbed = [_applied(message, pruned) for message in messages]
-    return tuple(without(stubbed, pruned.images))
+    return tuple(applied(message, pruned) for message in messages)
 
 
-def _applied(message: Message, pruned: Pruned) -> Message:
+def applied(message: Message, pruned: Pruned) -> Message:
+    """One message with its stubs, and with the names of images that are left out."""
+    return without(_stubbed(message, pruned), pruned.images)
+
+
+def _stubbed(message: Message, pruned: Pruned) -> Message:
     seq = seq_of(message)
     if message.role == "tool" and seq in pruned.stubs:
         return replace(message, text=pruned.stubs[seq])

@@ -41,13 +41,14 @@ def segments_of(
 
     `startup` are the parts of the startup context: its message is cut at their borders.
     """
-    grouped: list[list[Piece]] = []
+    segments: list[Segment] = []
+    group: list[Piece] = []
     for piece in _cut(request.pieces, startup):
-        if grouped and grouped[-1][0].owner == piece.owner:
-            grouped[-1].append(piece)
-        else:
-            grouped.append([piece])
-    return tuple(_segment(pieces, encoding) for pieces in grouped)
+        if group and group[0].owner != piece.owner:
+            segments.append(_segment(group, encoding))
+            group = []
+        group.append(piece)
+    return (*segments, _segment(group, encoding))
 
 
 def _cut(pieces: Iterable[Piece], startup: Sequence[Block]) -> Iterable[Piece]:
@@ -76,6 +77,17 @@ def _cut_startup(piece: Piece, blocks: Sequence[Block]) -> Iterable[Piece]:
 
 
 def _segment(pieces: Sequence[Piece], encoding: str) -> Segment:
+    """The account of neighbouring pieces; of a single one it is made once."""
+    if len(pieces) > 1:
+        return _counted(pieces, encoding)
+    memo = pieces[0].memo
+    known: Segment | None = memo.get(encoding)
+    if known is None:
+        known = memo[encoding] = _counted(pieces, encoding)
+    return known
+
+
+def _counted(pieces: Sequence[Piece], encoding: str) -> Segment:
     owner, data = pieces[0].owner, b"".join(piece.data for piece in pieces)
     text = b"".join(piece.data for piece in pieces if piece.tokens is None)
     counted = tokens.count(text.decode("utf-8", "replace"), encoding) if text else 0

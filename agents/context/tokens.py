@@ -53,7 +53,19 @@ def _cached_vocabulary(name: str) -> Path:
     return path
 
 
-@lru_cache(maxsize=8192)
+#: Counts that are remembered, by encoding and SHA-256: the texts themselves may be long.
+_REMEMBERED = 65_536
+_known: dict[tuple[str, bytes], int] = {}
+
+
 def count(text: str, encoding_name: str = "o200k_base") -> int:
     """Tokens of a text. Special-token text counts as ordinary characters."""
-    return len(encoding(encoding_name).encode_ordinary(text))
+    data = text.encode("utf-8", "surrogatepass")
+    key = encoding_name, hashlib.sha256(data).digest()
+    known = _known.get(key)
+    if known is None:
+        if len(_known) >= _REMEMBERED:
+            _known.clear()
+        known = len(encoding(encoding_name).encode_ordinary(text))
+        _known[key] = known
+    return known

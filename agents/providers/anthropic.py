@@ -178,6 +178,14 @@ def _blocks(parts: list[_Part], mark: bytes, marked: set[int]) -> Iterator[Piece
 
 
 def _parts(message: Message) -> list[_Part]:
+    """The message's blocks; made once."""
+    known: list[_Part] | None = message.memo.get("anthropic")
+    if known is None:
+        known = message.memo["anthropic"] = _make_parts(message)
+    return known
+
+
+def _make_parts(message: Message) -> list[_Part]:
     said = [_Part(message.owner, dumps(block)[:-1]) for block in _content_of(message)]
     return said + [_picture(picture) for picture in message.pictures]
 

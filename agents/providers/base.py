@@ -91,7 +91,7 @@ class Message:
     `assistant` may carry `tool_calls`, `reasoning` and `opaque` (what its own API needs
     back verbatim: thinking blocks with signatures; other APIs ignore it). `tool`
     answers `call_id`; `ok=False` marks an error result. `pictures` follow the text of a
-    `user` message.
+    `user` message. `memo` is for encoders: what they made of this very message.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -103,6 +103,9 @@ class Message:
     reasoning: str = ""
     opaque: dict[str, Any] | None = None
     pictures: tuple[Picture, ...] = ()
+    memo: dict[str, Any] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +126,15 @@ class Piece:
     """Some bytes of a request and whom they belong to.
 
     `tokens` is what they cost where that does not follow from their text: an image is
-    billed by its size in pixels. None for text.
+    billed by its size in pixels. None for text. `memo` is for whoever accounts for it.
     """
 
     owner: Owner
     data: bytes
     tokens: int | None = None
+    memo: dict[str, Any] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True)

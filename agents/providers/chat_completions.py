@@ -114,8 +114,12 @@ def encode(prompt: Prompt, dialect: Dialect) -> Request:
     pieces.append(envelope(b',"messages":['))
     pieces += _system(prompt)
     comma = b"," if prompt.system else b""
+    names = {one: f"{dialect} {one!r}" for one in (b"", b",")}
     for message in prompt.messages:
-        pieces += _pieces(message, dialect, comma)
+        known = message.memo.get(names[comma])
+        if known is None:
+            known = message.memo[names[comma]] = [*_pieces(message, dialect, comma)]
+        pieces += known
         comma = b","
     pieces.append(envelope(b"]}"))
     return Request(tuple(pieces))
