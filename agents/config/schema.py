@@ -334,6 +334,7 @@ class Skills(Group):
             _("Skill bodies read in so many recent turns survive word for word."),
             _("More when long work follows one skill."),
             effect="next call",
+            in_force=True,
         ),
     ] = 2
 

@@ -16,6 +16,7 @@ The `summary` entry says what it stands for, so every worker sends the same:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -33,6 +34,9 @@ from agents.context.summary import ASKING_TOKENS, FRAME_TOKENS, asking, mechanic
 from agents.context.view import Item, rounds_of
 from agents.providers.base import Message
 from agents.tools.registry import resolve
+
+#: Turns of people whose skills survive word for word, unless the settings say otherwise.
+RECENT_TURNS = 2
 
 #: Rounds between two summaries, at least.
 APART = 5
@@ -150,12 +154,14 @@ def plan(
     find: Find = resolve,
     count: Count = estimate,
     restated: Callable[[], int] = lambda: 0,
+    recent_turns: int = RECENT_TURNS,
 ) -> Plan | None:
     """What must happen before the next request; None when it can be sent as it is.
 
     `asked`: a person wants it (`/compact`). `overflow`: the service refused the request
     as too large. `count` must be the count that `counts` were made with. `restated`
-    tells the tokens of the schemas that are stated again behind a summary.
+    tells the tokens of the schemas that are stated again behind a summary. Skills read in
+    the last `recent_turns` turns of people stay whole.
     """
     used = counts.total
     if overflow:
@@ -163,7 +169,7 @@ def plan(
     over = not limits.fits(used)
     if not (asked or over or used >= limits.compact_at):
         return None
-    desk = _Desk(items, counts, limits, asked, find, count, restated)
+    desk = _Desk(items, counts, limits, asked, find, count, restated, recent_turns)
     ways = [desk.summarise(focus), desk.prune(over, overflow), desk.images()]
     if overflow:
         ways = [ways[1], ways[0], ways[2]]
@@ -226,11 +232,13 @@ class _Desk:
         find: Find,
         count: Count,
         restated: Callable[[], int],
+        recent_turns: int,
     ) -> None:
         folded = fold(items)
         self.all, self.rows, self.summary = items, folded.rows, folded.summary
         self.counts, self.limits, self.asked = counts, limits, asked
         self.find, self.count, self.restated = find, count, restated
+        self.recent_turns = recent_turns
         self.rounds = rounds_of(self.rows)
         self.done = pruning.recorded(self.rows)
 
@@ -368,9 +376,11 @@ class _Desk:
 
     @property
     def _recent_from(self) -> int:
-        """Where the last two turns of people begin (`skills.protectRecentViews`)."""
+        """Where the turns begin whose skills stay (`skills.protectRecentViews`)."""
         said = [row.seq for row in self.rows if row.kind == "user"]
-        return said[-2] if len(said) > 1 else 0
+        if self.recent_turns == 0:
+            return sys.maxsize
+        return said[-self.recent_turns] if len(said) >= self.recent_turns else 0
 
     def prune(self, over: bool, overflow: bool) -> Plan | None:
         """Stub every older result; the newest too, when nothing else makes it fit."""

@@ -21,7 +21,7 @@ from agents.context import outgoing, pictures, pruning, tokens
 from agents.context.assemble import Assembled, assemble
 from agents.context.budget import Counts, Limits
 from agents.context.cadence import Prices
-from agents.context.compaction import Plan, plan
+from agents.context.compaction import RECENT_TURNS, Plan, plan
 from agents.context.folding import fold
 from agents.context.growing import Kept
 from agents.context.reaching import Reach, reach_of, steps
@@ -49,7 +49,8 @@ Ask = Callable[[Assembled], str]
 class Governance:
     """`tools.repeatGuard`, `tools.reloadBudget` (tokens), `agent.pruneToolOutputs`,
     `agent.keepToolRounds`, `agent.pruneBatchRounds`, `context.cap` and
-    `context.compactAt` (tokens; None: from the model's window).
+    `context.compactAt` (tokens; None: from the model's window),
+    `skills.protectRecentViews` (turns).
     """
 
     repeat_guard: bool = True
@@ -59,6 +60,7 @@ class Governance:
     prune_batch_rounds: int | Literal["auto"] = "auto"
     cap: int | None = None
     compact_at: int | None = None
+    protect_recent_views: int = RECENT_TURNS
 
     @classmethod
     def of(cls, chosen: Settings) -> Governance:
@@ -70,6 +72,7 @@ class Governance:
             chosen.agent.prune_batch_rounds,
             chosen.context.cap,
             chosen.context.compact_at,
+            chosen.skills.protect_recent_views,
         )
 
     @classmethod
@@ -155,6 +158,7 @@ class Maker:
             limits,
             count=self.count,
             restated=lambda: self._restated_tokens(items),
+            recent_turns=self.governance.protect_recent_views,
             **options,
         )
 

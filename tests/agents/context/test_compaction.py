@@ -112,6 +112,18 @@ def test_a_large_skill_of_the_last_turns_survives():
     assert "b" * 6_000 in acting.messages()[0].text
 
 
+@pytest.mark.parametrize(("turns", "survives"), [(0, False), (1, False), (2, True)])
+def test_the_settings_say_of_how_many_turns_skills_survive(turns, survives):
+    acting = Acting(settings=OFF)
+    acting.outputs["skill_view big"] = "b" * 6_000
+    acting.call("skill_view", name="big")
+    acting.user("next")
+    for _ in range(20):
+        shell(acting, 2_000)
+    acting.compact(Limits.of(40_000, 2_000), recent_turns=turns)
+    assert ("b" * 6_000 in acting.messages()[0].text) is survives
+
+
 def test_two_summaries_are_five_rounds_apart_and_never_of_a_summary_alone():
     acting = Acting(settings=OFF)
     acting.user("go")
