@@ -32,6 +32,7 @@ from agents.errors import RunStopped, RunWaiting, ToolError
 from agents.guard import Remark
 from agents.guarding import Watch
 from agents.mcp.schemas import problems
+from agents.memories import Desk
 from agents.models import ToolCall
 from agents.providers.wire import clean
 from agents.reach import bridge_of, read_on, record_loads
@@ -322,6 +323,7 @@ def context_of(hold: Hold, one: Ready, stream: live.TextStream) -> ToolContext:
         unavailable=one.bridge.unavailable,
         progress=stream.write,
         sees_images=hold.sees_images,
+        memory=Desk(run),
         bridge=one.bridge,
     )
 

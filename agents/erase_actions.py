@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents import runs
-from agents.models import LoadedTool, ModelCall, Run, ToolCall, Wait
+from agents.models import LoadedTool, Memory, ModelCall, Run, ToolCall, Wait
 from workspace import audit, live, transcript
 from workspace.access import require
 from workspace.errors import BadInput, Conflict
@@ -96,13 +96,14 @@ def _erase(conversation: Conversation, seqs: set[int], user: User, reason: str) 
 
 
 def _blank_copies(conversation: Conversation, seqs: Sequence[int]) -> None:
-    """Arguments, outcomes, questions, answers, queries and queued words."""
+    """Arguments, outcomes, questions, answers, queries, queued words, notes."""
     entries = conversation.entries.filter(seq__in=seqs)
     calls = ToolCall.objects.filter(entry__in=entries)
     erased = Run.objects.filter(turn__entries__in=entries)
     Wait.objects.filter(run__in=erased).update(payload={}, answer=None)
     calls.update(arguments="{}", argument_hash="", outcome={"output": ""})
     LoadedTool.objects.filter(run__in=erased).update(query="")
+    Memory.objects.filter(turn__entries__in=entries).delete()
     ModelCall.objects.filter(run__in=erased).update(error="")
     names = entries.exclude(client_id=None).values_list("client_id", flat=True)
     QueuedMessage.objects.filter(

@@ -7,6 +7,7 @@ import uuid
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from workspace.models import Conversation, Entry, Turn, User, Workspace
 
@@ -455,6 +456,66 @@ class LoadedTool(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool}, loaded by {self.cause}"
+
+
+class Memory(models.Model):
+    """One note that agents keep for later conversations, and where it came from.
+
+    A person's notes are theirs within the workspace. `private`: learned in a private
+    conversation, so never told in a shared one.
+    """
+
+    class Scope(models.TextChoices):
+        USER = "user", _("Person")
+        WORKSPACE = "workspace", _("Workspace")
+        AGENT = "agent", _("Agent")
+
+    class Source(models.TextChoices):
+        PERSON = "person", _("written by hand")
+        TOOL = "tool", _("saved by an agent")
+        EXTRACTION = "extraction", _("found after a conversation")
+        CONSOLIDATION = "consolidation", _("put together at night")
+
+    id = models.BigAutoField(primary_key=True)
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.PROTECT, related_name="memories"
+    )
+    scope = models.CharField(max_length=9, choices=Scope.choices)
+    user = models.ForeignKey(
+        User, null=True, on_delete=models.PROTECT, related_name="memories"
+    )
+    agent = models.ForeignKey(
+        Agent, null=True, on_delete=models.PROTECT, related_name="memories"
+    )
+    text = models.TextField()
+    pinned = models.BooleanField(default=False)
+    private = models.BooleanField(default=False)
+    source = models.CharField(max_length=13, choices=Source.choices)
+    created_by = models.ForeignKey(
+        User, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    conversation = models.ForeignKey(
+        Conversation, null=True, on_delete=models.PROTECT, related_name="memories"
+    )
+    turn = models.ForeignKey(
+        Turn, null=True, on_delete=models.PROTECT, related_name="memories"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="a_memory_belongs_to_its_scope",
+                condition=Q(scope="user", user__isnull=False, agent=None)
+                | Q(scope="agent", agent__isnull=False, user=None)
+                | Q(scope="workspace", user=None, agent=None),
+            )
+        ]
+        indexes = [models.Index(fields=["workspace", "scope"])]
+
+    def __str__(self) -> str:
+        return f"Memory {self.pk} ({self.scope})"
 
 
 class McpServer(models.Model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from agents import config_views, instruction_views, policy_views
+from agents import config_views, instruction_views, memory_views, policy_views
 from agents import settings_views as views
 
 SETTINGS = "w/<str:slug>/settings"
@@ -51,6 +51,8 @@ urlpatterns: list[URLPattern] = [
     path(
         "server/policy/effect", policy_views.server_effect, name="server_policy_effect"
     ),
+    path(f"{SETTINGS}/memory/", memory_views.memory, name="memory"),
+    path(f"{SETTINGS}/memory/<int:key>/", memory_views.note, name="memory_note"),
     path(f"{SETTINGS}/all/", config_views.settings_all, name="settings_all"),
     path(
         f"{SETTINGS}/all/import",

@@ -339,6 +339,41 @@ class Skills(Group):
     ] = 2
 
 
+class MemoryGroup(Group):
+    enabled: Annotated[
+        bool,
+        About(
+            _("Memory"),
+            _(
+                "Agents keep notes for later conversations and are told of them when one "
+                "begins."
+            ),
+            _("Off where nothing may be kept beyond a conversation."),
+            in_force=True,
+        ),
+    ] = True
+    digest_entries: Annotated[
+        int,
+        Ge(0),
+        About(
+            _("Notes told at the start"),
+            _("So many notes at most stand in what a conversation begins with."),
+            _("Less to save tokens: agents find the others with memory_search."),
+            in_force=True,
+        ),
+    ] = 30
+    digest_chars: Annotated[
+        int,
+        Ge(0),
+        About(
+            _("Characters of notes told at the start"),
+            _("The digest stops before it would become longer."),
+            _("More when notes are long and always needed."),
+            in_force=True,
+        ),
+    ] = 6_000
+
+
 class Settings(Group):
     """All of them, with the values that hold when nobody sets any."""
 
@@ -348,6 +383,7 @@ class Settings(Group):
     agents: Agents = Agents()
     context: Context = Context()
     skills: Skills = Skills()
+    memory: MemoryGroup = MemoryGroup()
 
 
 @dataclass(frozen=True, eq=False)

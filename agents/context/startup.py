@@ -88,6 +88,7 @@ def startup_body(
         _part("environment", "Environment", environment),
         *around.rules.parts,
         *(around.skills.parts if reads_skills else ()),
+        _part("memory", "Memory", around.memory),
         _part("index", "Deferred tools", index),
     ]
     parts = [part for part in parts if part["text"]]

@@ -1,4 +1,4 @@
-"""What a conversation finds around it when it begins: rules and skills.
+"""What a conversation finds around it when it begins: rules, skills, memory.
 
 Reading happens here, outside of transactions; what is made of it is pure.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agents import memories
 from agents.config.layers import effective
 from agents.config.schema import Settings
 from agents.context import rules
@@ -24,6 +25,7 @@ from workspace.models import Conversation
 class Surroundings:
     rules: Snapshot
     skills: Listing = Listing()
+    memory: str = ""
 
 
 def look_around(
@@ -31,7 +33,8 @@ def look_around(
 ) -> Surroundings:
     """Read what the conversation begins with. Two or three queries, and the disk.
 
-    `lean` is what a child is given: the root's rules file alone, and no list of skills.
+    `lean` is what a child is given: the root's rules file alone, no list of skills and
+    no memory.
     """
     chosen = chosen or effective(conversation).settings
     set_to = chosen.agent
@@ -43,11 +46,13 @@ def look_around(
     skills = Listing()
     if not lean:
         skills = listing(library_of(conversation.workspace_id, conversation.root))
+    memory = "" if lean else memories.digest_of(conversation, chosen)
     if set_to.ignore_context_files:
-        return Surroundings(rules.snapshot(rules.Found(), caps, off=True), skills)
+        nothing = rules.snapshot(rules.Found(), caps, off=True)
+        return Surroundings(nothing, skills, memory)
     found = discover(conversation.root, conversation.mode)
     kept = rules.root_only(found) if lean else found
-    return Surroundings(rules.snapshot(kept, caps), skills)
+    return Surroundings(rules.snapshot(kept, caps), skills, memory)
 
 
 def window_of(conversation: Conversation, chosen: Settings) -> int | None:

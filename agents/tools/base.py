@@ -90,6 +90,18 @@ class Finder(Protocol):
     def listing(self) -> ToolResult: ...
 
 
+class MemoryDesk(Protocol):
+    """What the memory tools ask; see `agents.memories`."""
+
+    def search(self, query: str, limit: int) -> ToolResult: ...
+
+    def save(self, text: str, scope: str) -> ToolResult: ...
+
+    def update(self, key: int, text: str) -> ToolResult: ...
+
+    def forget(self, key: int) -> ToolResult: ...
+
+
 def _nothing_seen(path: str) -> str | None:
     return None
 
@@ -138,6 +150,7 @@ class ToolContext:
     unavailable: Callable[[Sequence[str]], list[str]] = _all_there
     progress: Callable[[str], None] = _silent
     sees_images: bool = True
+    memory: MemoryDesk | None = None
     bridge: Finder | None = None
 
 

@@ -18,6 +18,7 @@ from agents.tools import (
     git,
     images,
     listing,
+    memory,
     search,
     skills,
     talking,
@@ -34,6 +35,7 @@ BUILTIN: tuple[Tool, ...] = (
     *talking.TOOLS,
     *skills.TOOLS,
     *git.TOOLS,
+    *memory.TOOLS,
     *discovery.TOOLS,
 )
 

@@ -17,7 +17,14 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from agents.actions import start_conversation
 from agents.context.preview import preview
-from agents.models import Endpoint, LanguageModel, Run, Wait, WorkspaceSkill
+from agents.models import (
+    Endpoint,
+    LanguageModel,
+    Memory,
+    Run,
+    Wait,
+    WorkspaceSkill,
+)
 from workspace import accounts, attachments, transcript
 from workspace.access import at_least
 from workspace.actions import people
@@ -179,6 +186,10 @@ ROWS = {
     "agents:policy_effect": post("admin"),
     "agents:server_policy": Row("viewer", but=STAFF_ONLY),
     "agents:server_policy_effect": Row("viewer", OK, "post", but=STAFF_ONLY),
+    "agents:memory": page(),
+    "agents:memory_note": post(
+        "admin", DONE, things={"key": "memory"}, data={"text": "=Corrected."}
+    ),
     "agents:settings_all": page(),
     "agents:export_settings": page(),
     "agents:import_settings": post("admin", DONE, data={"text": "={}"}),
@@ -291,6 +302,13 @@ def things(workspace, owner):
         "seq": 1,
         "said": said.seq,
         "agent": agent.name,
+        "memory": Memory.objects.create(
+            workspace=workspace,
+            scope="workspace",
+            text="We meet on Mondays.",
+            source="person",
+            created_by=owner,
+        ).pk,
         "setting": "tools.indexBudget",
         "file": "README.md",
         "run_id": run.pk,

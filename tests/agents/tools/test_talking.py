@@ -76,8 +76,8 @@ def test_the_declared_names_of_resident_tools_cost_few_tokens():
         text = f"{tool.name}{tool.description}{tool.schema}"
         return len(encoding("o200k_base").encode(text))
 
-    # The three of the fifteen that are still to come have 290 of the 1,300 tokens.
-    assert sum(cost(tool) for tool in BUILTIN if tool.tier == "resident") <= 1010
+    # The two of the fifteen that are still to come have 250 of the 1,300 tokens.
+    assert sum(cost(tool) for tool in BUILTIN if tool.tier == "resident") <= 1050
 
 
 def test_schemas_hold_no_titles_and_are_canonical():
