@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents import doorbell, events, permissions, runs
+from agents import events, permissions, runs
 from agents.context.startup import startup_body, surface_body
 from agents.context.surroundings import look_around
 from agents.endpoints import offered_models
@@ -130,6 +130,7 @@ def post_message(
     call) or, with `when="queue"`, waits for the turn's end.
     """
     require(author, conversation.workspace, "post")
+    require_people(conversation)
     _check_message(text, client_id, when, attached)
     files = attachments.chosen(conversation, author, attached)
     body = _message_body(conversation, author, text)
@@ -147,6 +148,17 @@ def _earlier_or_conflict(conversation: Conversation, client_id: str) -> Posted:
     if earlier := _earlier(conversation, client_id):
         return earlier
     raise Conflict(_("Somebody was faster. Nothing is lost: send it again."))
+
+
+def require_people(conversation: Conversation) -> None:
+    """Raises Conflict in a child: only its parent's task is answered there."""
+    if conversation.parent_id:
+        raise Conflict(
+            _(
+                "This is an agent at work on a task of another one. Write in the "
+                "conversation that it works for."
+            )
+        )
 
 
 def _check_message(
@@ -279,18 +291,14 @@ def stop_turn(*, conversation: Conversation, user: User) -> Run:
     """
     require(user, conversation.workspace, "post")
     with transaction.atomic():
+        if conversation.parent_id:
+            runs.lock_row(conversation.parent_id)
         runs.lock_row(conversation.pk)
         run = _open_run(conversation)
         if run is None:
             raise Conflict(_("Nothing is running here any more."))
         _require_own(user, run, "stop_any")
-        Run.objects.filter(pk=run.pk, stop_requested_at=None).update(
-            stop_requested_at=timezone.now(), stop_requested_by=user
-        )
-        if run.state == Run.State.RUNNING:
-            transaction.on_commit(lambda: doorbell.announce_stop(run.pk))
-        elif hold := runs.take_over(run):
-            runs.stop(hold)
+        runs.request_stop(run, user)
     return run
 
 
@@ -304,6 +312,7 @@ def _require_own(user: User, run: Run, ability: access.Ability) -> None:
 def retry_turn(*, conversation: Conversation, user: User, to_seq: int) -> Run:
     """Answer a message anew: later entries stay, but leave the model's view."""
     require(user, conversation.workspace, "post")
+    require_people(conversation)
     runs.lock_row(conversation.pk)
     entry = _user_entry(conversation, to_seq)
     _require_idle(conversation)
@@ -328,6 +337,7 @@ def edit_and_resend(
     What was attached to it stays attached.
     """
     require(author, conversation.workspace, "post")
+    require_people(conversation)
     _check_message(text, client_id, "steer")
     body = _message_body(conversation, author, text) | {"supersedes_seq": to_seq}
     return _replace_message(conversation, author, to_seq, body, client_id)
@@ -446,10 +456,7 @@ def _store_answer(wait: Wait, user: User, answer: dict[str, Any]) -> None:
             answer=answer,
         )
     )
-    live.push_on_commit(
-        live.conversation_group(wait.run.conversation_id),
-        {"type": "wait.closed", "wait": str(wait.pk)},
-    )
+    runs.push_wait(wait, wait.run.conversation, "wait.closed")
 
 
 def _too_late(wait: Wait) -> Conflict:
@@ -530,6 +537,7 @@ def _add_allow_rule(workspace: Workspace, rule: str, by: User) -> None:
 def set_level(*, conversation: Conversation, user: User, level: str) -> None:
     """Set who is asked from now on; it never changes what the model is sent."""
     require(user, conversation.workspace, "post")
+    require_people(conversation)
     if level not in ApprovalLevel.values:
         raise BadInput(
             _("The approval level is one of %(names)s.")
@@ -564,6 +572,7 @@ def set_model(*, conversation: Conversation, user: User, model_name: str) -> Non
     A notice in the transcript says so to people; the model is told nothing.
     """
     require(user, conversation.workspace, "post")
+    require_people(conversation)
     offered = offered_models(conversation.workspace)
     if model_name and not offered.filter(name=model_name).exists():
         raise BadInput(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from agents import permissions, sandbox
+from agents.children.family import of_people
 from agents.errors import ToolError
 from agents.models import ToolCall, Wait
 from agents.runs import Hold, open_wait
@@ -25,7 +26,7 @@ def permit(hold: Hold, call: ToolCall, tool: Tool, arguments: Arguments) -> None
         level=run.conversation.approval_level,
         rules=run.conversation.workspace.permission_rules,
         confined=not sandbox.is_off() and not run.conversation.workspace.network,
-        granted=granted_rules(run.conversation_id),
+        granted=granted_rules(run.conversation.people_id),
     )
     call.decision = decision.as_json()
     if decision.answer == "deny":
@@ -39,9 +40,9 @@ def permit(hold: Hold, call: ToolCall, tool: Tool, arguments: Arguments) -> None
 
 
 def granted_rules(conversation_id: UUID) -> list[str]:
-    """Allow rules that people gave for this conversation alone."""
+    """Allow rules that people gave for this conversation of theirs and its children."""
     answers = Wait.objects.filter(
-        run__conversation_id=conversation_id,
+        of_people(conversation_id),
         kind=Wait.Kind.APPROVAL,
         answer__decision="conversation",
     ).values_list("answer__rule", flat=True)

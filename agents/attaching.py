@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
 from agents import events
+from agents.children import budget, family
 from agents.context.frontmatter import admits
 from agents.context.nested import Known, attachments, existing
 from agents.context.skills import announcement, waiting
@@ -34,9 +35,10 @@ class Brought:
 
 def brought_in(hold: Hold, calls: Sequence[ToolCall]) -> Brought:
     """What these ended calls of a round bring in. Reads the disk, so before storing."""
+    reminder = tuple(budget_notice(hold, calls))
     touched = [touch for call in calls for touch in touched_by(call)]
     if not touched:
-        return Brought()
+        return Brought(reminder)
     root = hold.run.conversation.root
     there = list(existing(Root(root), touched))
     found = attachments(root, touched, Known.of(hold.items))
@@ -48,10 +50,18 @@ def brought_in(hold: Hold, calls: Sequence[ToolCall]) -> Brought:
         Draft(kind=Entry.Kind.NOTICE, body=body, turn=hold.run.turn) for body in bodies
     )
     if not found:
-        return Brought(drafts)
+        return Brought((*drafts, *reminder))
     paths = tuple(one.kept.file.path for one in found)
     told = events.RulesAttached(**hold.ids, paths=paths, cause=found[0].cause)
-    return Brought(drafts, (told,))
+    return Brought((*drafts, *reminder), (told,))
+
+
+def budget_notice(hold: Hold, calls: Sequence[ToolCall]) -> Iterator[Draft]:
+    """A child's remaining rounds, where it is to be reminded of them."""
+    task = family.delegation_of(hold.run)
+    body = budget.notice(calls[0].round, task.rounds) if task else None
+    if body:
+        yield Draft(kind=Entry.Kind.NOTICE, body=body, turn=hold.run.turn)
 
 
 def touched_by(call: ToolCall) -> list[Touch]:

@@ -24,6 +24,8 @@ from agents import events, results
 from agents.approvals import Pending, answer_of_people, permit
 from agents.attaching import Brought, brought_in
 from agents.batches import Ready, batches
+from agents.children import reporting, starting
+from agents.children.family import is_read_only
 from agents.context import outgoing
 from agents.context.governance import Governance
 from agents.context.restating import reviewed
@@ -93,13 +95,30 @@ def answer_calls(hold: Hold, calls: Sequence[ToolCall]) -> None:
             _end(hold, call, prepared, watch)
         else:
             ready.append(prepared)
-    for batch in batches(ready):
+    tasks = [one for one in ready if one.tool.waits_for == "children"]
+    for batch in batches([one for one in ready if one not in tasks]):
         hold.interrupt.check()
         if left := [one for one in batch if not _answered(hold, one, watch)]:
             run_batch(hold, left, watch)
+    waiting |= hand_out(hold, tasks, watch)
     _append_known(hold, calls)
     if waiting:
         raise RunWaiting
+
+
+def hand_out(hold: Hold, tasks: Sequence[Ready], watch: Watch) -> bool:
+    """Begin the children of a message, once its other calls are done; whether any did."""
+    begun = False
+    for one in tasks:
+        hold.interrupt.check()
+        if _answered(hold, one, watch):
+            continue
+        try:
+            starting.begin(hold, one)
+            begun = True
+        except ToolError as error:
+            _end(hold, one.call, ToolResult.failed(error.code, error.message), watch)
+    return begun
 
 
 def _answered(hold: Hold, one: Ready, watch: Watch) -> bool:
@@ -145,6 +164,8 @@ def prepare(
         return known
     if tool.waits_for == "question":
         return answer_of_people(hold, call, arguments)
+    if tool.waits_for == "children" and reporting.is_begun(call):
+        return result_of_child(call)
     permit(hold, call, tool, arguments)
     return Ready(
         call,
@@ -155,6 +176,14 @@ def prepare(
         follows=watch.is_ahead(call),
         unchecked=unchecked,
     )
+
+
+def result_of_child(call: ToolCall) -> ToolResult:
+    """The report of the call's child; Pending until it has ended."""
+    result = reporting.outcome_of(call)
+    if result is None:
+        raise Pending
+    return result
 
 
 def resolve_tool(hold: Hold, call: ToolCall, bridge: Bridge) -> tuple[Tool, str]:
@@ -317,6 +346,7 @@ def context_of(hold: Hold, one: Ready, stream: live.TextStream) -> ToolContext:
         author_name=str(author) if author else "Tallyroom",
         author_email=(author.email if author else "") or "agent@tallyroom.invalid",
         network=run.conversation.workspace.network,
+        read_only=is_read_only(run.conversation),
         last_seen=lambda path: last_seen(run.conversation_id, path),
         stored_output=lambda path: stored_output(hold, path),
         has_skill=lambda name, digest: has_skill(hold, name, digest),

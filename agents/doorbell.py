@@ -20,16 +20,20 @@ logger = logging.getLogger(__name__)
 _STOPS = "tallyroom:stops"
 
 
-def ring_on_commit(run_id: UUID) -> None:
+def ring_on_commit(run_id: UUID, trigger: str = "") -> None:
     """Ask a worker to take a queued run, once the transaction holds."""
-    transaction.on_commit(lambda: ring(run_id))
+    transaction.on_commit(lambda: ring(run_id, trigger))
 
 
-def ring(run_id: UUID) -> None:
-    """Ask a worker to take a queued run. Never raises: the sweeper asks again."""
+def ring(run_id: UUID, trigger: str = "") -> None:
+    """Ask a worker to take a queued run. Never raises: the sweeper asks again.
+
+    Children have a queue of their own, so that they cannot keep people waiting.
+    """
+    queue = "children" if trigger == "delegation" else "turns"
     try:
         current_app.send_task(
-            "agents.play", args=[str(run_id)], queue="turns", ignore_result=True
+            "agents.play", args=[str(run_id)], queue=queue, ignore_result=True
         )
     except (OperationalError, redis.RedisError, OSError) as error:
         logger.warning("Doorbell for run %s not rung: %s", run_id, error)

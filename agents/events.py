@@ -433,3 +433,46 @@ class RulesAttached(Event):
     @property
     def text(self) -> str:
         return f"[rules] attached for {self.cause}: {', '.join(self.paths)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChildStarted(Event):
+    """A child begins a task of the run; `warnings`: what it has not as was asked."""
+
+    kind: ClassVar[str] = "child.started"
+    child_run: UUID
+    child_conversation: UUID
+    agent: str
+    title: str
+    rounds: int
+    depth: int
+    context: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        warned = "".join(f"; warning: {one}" for one in self.warnings)
+        return f"[child] {self.agent} started: {self.title}{warned}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChildFinished(Event):
+    """A child of the run has ended; its tokens and cost are its own run's."""
+
+    kind: ClassVar[str] = "child.finished"
+    child_run: UUID
+    agent: str
+    state: str
+    rounds: int
+    tokens_in: int
+    tokens_out: int
+    cost: str | None = None
+    message: str = ""
+
+    @property
+    def text(self) -> str:
+        why = f": {self.message}" if self.message else ""
+        return (
+            f"[child] {self.agent} {self.state} after {self.rounds} rounds, "
+            f"{self.tokens_in} in, {self.tokens_out} out{why}"
+        )

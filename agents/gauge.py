@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Sum
+from django.db.models import Q, Sum
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -74,7 +74,9 @@ def header_of(conversation: Conversation) -> Header:
         workspace=conversation.workspace_id, name=conversation.agent_name
     ).first()
     title = agent.title if agent else conversation.agent_name
-    runs = Run.objects.filter(conversation=conversation)
+    runs = Run.objects.filter(
+        Q(conversation=conversation) | Q(conversation__top=conversation)
+    )
     cost = runs.aggregate(total=Sum("cost"))["total"]
     tokens = _last_request(conversation)
     try:

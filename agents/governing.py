@@ -8,6 +8,7 @@ from typing import Any
 from django.db import transaction
 
 from agents import events
+from agents.children.family import effort_of
 from agents.context.assemble import Assembled
 from agents.context.budget import Counts
 from agents.context.governance import Maker, compacted, governed
@@ -59,7 +60,7 @@ class _Desk:
     def __init__(self, hold: Hold, choice: Choice) -> None:
         run = hold.run
         self.hold, self.choice = hold, choice
-        self.maker = Maker.of(run.conversation, choice, run.agent.effort, hold.kept)
+        self.maker = Maker.of(run.conversation, choice, effort_of(run), hold.kept)
 
     def record(self, kind: str, body: dict[str, Any]) -> None:
         append_step(self.hold, Entry.Kind(kind), body)

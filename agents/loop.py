@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from agents import events, runs
 from agents.calls import answer_calls
+from agents.children import family
 from agents.compacting import compact_alone
 from agents.context.assemble import sees_images
 from agents.endpoints import Choice
@@ -119,7 +120,7 @@ def rests(hold: Hold) -> int:
 def finish_round(hold: Hold, calls: list[ToolCall]) -> None:
     """Answer the open calls of the last message; RunWaiting if people come first."""
     conversation = hold.run.conversation
-    conversation.refresh_from_db(fields=["approval_level"])
+    conversation.approval_level = family.level_of(conversation)
     conversation.workspace.refresh_from_db(fields=["permission_rules", "network"])
     answer_calls(hold, calls)
     emit(events.RoundFinished(**hold.ids, round=calls[0].round, calls=len(calls)))

@@ -122,6 +122,9 @@ class Agent(models.Model):
     max_rounds = models.PositiveIntegerField(default=500)
     max_seconds = models.PositiveIntegerField(default=6 * 3600)
     max_tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    read_only = models.BooleanField(
+        default=False, help_text="As a child it reads: it changes nothing."
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     deleted_at = models.DateTimeField(null=True, blank=True)
 
@@ -367,6 +370,50 @@ class ToolCall(models.Model):
 
     def __str__(self) -> str:
         return f"Call of {self.name} ({self.state})"
+
+
+class Delegation(models.Model):
+    """A task that a call handed to another agent, and the child that does it.
+
+    Its `run` begins when it has a place among its siblings. Tokens and cost stay the
+    child's own; `turn` is the turn of people to which they add up.
+    """
+
+    class Context(models.TextChoices):
+        LEAN = "lean", "Lean"
+        FULL = "full", "Full"
+
+    tool_call = models.OneToOneField(
+        ToolCall, on_delete=models.PROTECT, related_name="delegation"
+    )
+    conversation = models.OneToOneField(
+        Conversation, on_delete=models.PROTECT, related_name="delegation"
+    )
+    parent_run = models.ForeignKey(
+        Run, on_delete=models.PROTECT, related_name="delegations"
+    )
+    turn = models.ForeignKey(Turn, on_delete=models.PROTECT, related_name="delegations")
+    run = models.OneToOneField(
+        Run, null=True, on_delete=models.PROTECT, related_name="delegation"
+    )
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
+    title = models.CharField(max_length=200)
+    rounds = models.PositiveIntegerField(help_text="Tool rounds that it may take.")
+    effort = models.CharField(max_length=10, blank=True)
+    context = models.CharField(max_length=4, choices=Context.choices)
+    limits = models.JSONField(help_text="agents.surface.limits.Limits as JSON.")
+    warnings = models.JSONField(default=list)
+    prefix_digest = models.CharField(
+        max_length=64, help_text="Of what its requests begin with, and their model."
+    )
+    background = models.BooleanField(default=False)
+    created_at = models.DateTimeField(default=timezone.now)
+    warmed_at = models.DateTimeField(
+        null=True, help_text="When the first byte of its first answer came."
+    )
+
+    def __str__(self) -> str:
+        return f"Delegation of {self.title!r}"
 
 
 class Wait(models.Model):

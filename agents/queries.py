@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from uuid import UUID
 
+from django.db.models import Q, QuerySet
+
+from agents.children.family import of_people
 from agents.models import ModelCall, Run, ToolCall, Wait
 from workspace.models import Conversation
 
@@ -38,10 +41,16 @@ class ContextGauge:
         return round(100 * self.tokens / self.window) if self.window else 0
 
 
+def waits_of(conversation: Conversation) -> QuerySet[Wait]:
+    """The waits of a conversation and of all that work for it."""
+    return Wait.objects.filter(
+        of_people(conversation.pk) | Q(run__conversation__parent=conversation)
+    )
+
+
 def open_waits(conversation: Conversation) -> list[Wait]:
     """What people are asked now, oldest first. One query."""
-    waits = Wait.objects.filter(
-        run__conversation=conversation,
+    waits = waits_of(conversation).filter(
         outcome="",
         kind__in=(Wait.Kind.QUESTION, Wait.Kind.APPROVAL),
     )
@@ -59,11 +68,28 @@ def running_calls(conversation: Conversation) -> list[ToolCall]:
 
 
 def turn_figures(turn_ids: Iterable[UUID]) -> dict[UUID, TurnFigures]:
-    """What each turn used so far. One query."""
+    """What each turn used so far, its children included. Two queries."""
+    ids = list(turn_ids)
     figures: dict[UUID, TurnFigures] = {}
-    for run in Run.objects.filter(turn__in=list(turn_ids)).order_by("created_at"):
+    for run in Run.objects.filter(turn__in=ids).order_by("created_at"):
         figures[run.turn_id] = _add(figures.get(run.turn_id), run)
+    below = Run.objects.filter(delegation__turn__in=ids)
+    for run in below.select_related("delegation"):
+        turn = run.delegation.turn_id
+        figures[turn] = _with_child(figures[turn], run)
     return figures
+
+
+def _with_child(before: TurnFigures, run: Run) -> TurnFigures:
+    """Tokens and cost of a child count; its rounds and time are its own."""
+    costs = [cost for cost in (before.cost, run.cost) if cost is not None]
+    return replace(
+        before,
+        tokens_in=before.tokens_in + run.tokens_in,
+        tokens_cached=before.tokens_cached + run.tokens_cached,
+        tokens_out=before.tokens_out + run.tokens_out,
+        cost=sum(costs, Decimal()) if costs else None,
+    )
 
 
 def _add(before: TurnFigures | None, run: Run) -> TurnFigures:

@@ -12,6 +12,8 @@ from django.db import transaction
 
 from agents import events
 from agents.calls import hash_of
+from agents.children import warming
+from agents.children.family import effort_of
 from agents.context.assemble import Assembled
 from agents.context.breaks import Sent, compared, judge
 from agents.context.preview import report_of
@@ -72,12 +74,18 @@ class Stream:
     def take(self, delta: Delta) -> None:
         if self.first_token_ms is None:
             self.first_token_ms = self.elapsed_ms
+            self._tell_siblings()
         if delta.kind == "tool_call":
             return
         self.parts.setdefault(delta.kind, []).append(delta.text)
         if delta.kind not in self.streams:
             self.streams[delta.kind] = self._open(delta.kind)
         self.streams[delta.kind].write(delta.text)
+
+    def _tell_siblings(self) -> None:
+        """A child's first byte means that its beginning is in the service's cache."""
+        if self.call.round == 1 and self.hold.run.conversation.parent_id:
+            warming.answered(self.hold.run)
 
     def _open(self, kind: str) -> live.TextStream:
         run = self.hold.run
@@ -132,7 +140,7 @@ def write_down(
         endpoint_name=choice.endpoint.name,
         model_name=choice.language_model.name,
         mode=run.conversation.mode,
-        effort=run.agent.effort,
+        effort=effort_of(run),
         estimated_tokens=assembled.tokens,
         segments=[
             [one.kind, one.id, one.fingerprint, one.tokens]

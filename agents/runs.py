@@ -22,12 +22,13 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from agents import doorbell, events, results
+from agents.children import family
 from agents.context.breaks import Sent
 from agents.context.growing import Kept
 from agents.context.view import Item
 from agents.errors import RunReleased, RunStoppedByUser
 from agents.interrupts import Interrupt
-from agents.models import Agent, ModelCall, Run, ToolCall, Wait
+from agents.models import Agent, Delegation, ModelCall, Run, ToolCall, Wait
 from agents.providers.wire import clean_values
 from workspace import access, live, transcript
 from workspace.actions import conversations
@@ -36,6 +37,10 @@ from workspace.events import Event, emit
 from workspace.models import Conversation, Entry, QueuedMessage, Turn, User
 from workspace.prepared import Select, Update, given, insert
 from workspace.transcript import Draft, Sealed
+
+#: What people read while a run waits for nobody but its children.
+CHILDREN_AT_WORK = "The agents it handed tasks to are at work."
+OF_CHILDREN = (Wait.Kind.CHILDREN.value,)
 
 _HELD = Update(
     lambda: Run.objects.filter(
@@ -125,6 +130,16 @@ def lock_row(conversation_id: UUID) -> None:
     rows.values_list("pk").get()
 
 
+def lock_line(run: Run) -> None:
+    """Take the run's conversation to end it, after the one it works for.
+
+    Always downwards: a parent that ends takes those of its children.
+    """
+    if run.conversation.parent_id:
+        lock_row(run.conversation.parent_id)
+    lock_row(run.conversation_id)
+
+
 def open_run(
     *,
     turn: Turn,
@@ -149,7 +164,7 @@ def open_run(
     )
     insert(run)
     emit(events.RunQueued(**ids_of(run), trigger=trigger, turn_id=turn.pk))
-    doorbell.ring_on_commit(run.pk)
+    doorbell.ring_on_commit(run.pk, run.trigger)
     return run
 
 
@@ -205,6 +220,15 @@ def show(run: Run, state: Turn.State, message: str = "") -> None:
         live.conversation_group(run.conversation_id),
         {"type": "turn.changed", "turn": str(run.turn_id), "state": state},
     )
+    push_of_child(run.conversation)
+
+
+def push_of_child(conversation: Conversation) -> None:
+    """Tell the page of people that something changed about a child."""
+    if conversation.top_id:
+        live.push_on_commit(
+            live.conversation_group(conversation.top_id), {"type": "child.changed"}
+        )
 
 
 _STOPPED = Select[tuple[UUID]](
@@ -218,7 +242,7 @@ def finish(hold: Hold, seen_seq: int) -> bool:
     """End an answered run; False if somebody said something it has not heard."""
     run = hold.run
     with transaction.atomic():
-        lock_row(run.conversation_id)
+        lock_line(run)
         if _STOPPED.first(pk=run.pk):
             raise RunStoppedByUser
         if unheard(run.conversation_id, seen_seq):
@@ -245,7 +269,7 @@ def unheard(conversation_id: UUID, seen_seq: int) -> bool:
 @transaction.atomic
 def fail(hold: Hold, message: str) -> None:
     """End a run that cannot go on; `message` is a sentence for people."""
-    lock_row(hold.run.conversation_id)
+    lock_line(hold.run)
     _end(hold, Run.State.FAILED, message)
     emit(events.RunFailed(**hold.ids, message=message))
 
@@ -253,15 +277,20 @@ def fail(hold: Hold, message: str) -> None:
 @transaction.atomic
 def stop(hold: Hold) -> None:
     """End a run that somebody stopped."""
-    lock_row(hold.run.conversation_id)
+    lock_line(hold.run)
     by = _stopper(hold.run)
     _end(hold, Run.State.STOPPED, f"Stopped by {by}.")
     emit(events.RunStopped(**hold.ids, by=by))
 
 
 def _stopper(run: Run) -> str:
+    return str(_asked_to_stop(run) or "the system")
+
+
+def _asked_to_stop(run: Run) -> User | None:
+    """Who asked for the run's end; None if nobody did."""
     asked = Run.objects.select_related("stop_requested_by").get(pk=run.pk)
-    return str(asked.stop_requested_by or "the system")
+    return asked.stop_requested_by
 
 
 _SENT_CALLS = Update(
@@ -285,7 +314,98 @@ def _end(hold: Hold, state: Run.State, message: str = "") -> None:
     _SENT_CALLS.run({"state": lost}, run=run.pk)
     _OPEN_WAITS.run({"outcome": Wait.Outcome.CANCELLED, "answered_at": now}, run=run.pk)
     show(run, Turn.State(state.value), message)
+    stop_children(run)
+    tell_parent(run, state, message)
     start_next(run)
+
+
+def admit(parent: Run) -> None:
+    """Begin as many of the run's tasks as may work at once.
+
+    Inside a transaction that holds the conversation of the run.
+    """
+    for task in family.next_ones(parent):
+        conversation = task.conversation
+        task.run = open_run(
+            turn=conversation.turns.get(),
+            agent=task.agent,
+            trigger="delegation",
+            started_by=parent.started_by,
+            since_seq=conversation.head_seq,
+        )
+        task.save(update_fields=["run"])
+        emit(
+            events.ChildStarted(
+                **ids_of(parent),
+                child_run=task.run.pk,
+                child_conversation=conversation.pk,
+                agent=task.agent.name,
+                title=task.title,
+                rounds=task.rounds,
+                depth=task.limits["depth"],
+                context=task.context,
+                warnings=tuple(task.warnings),
+            )
+        )
+
+
+def stop_children(run: Run) -> None:
+    """Stop what a run that ends has left at work. Inside the transaction of its end."""
+    if not Delegation.objects.filter(parent_run=run).exists():
+        return
+    for task in family.without_place(run):
+        task.conversation.turns.update(
+            state=Turn.State.STOPPED, ended_at=timezone.now()
+        )
+    for child in family.open_children(run).select_related("conversation"):
+        request_stop(child, _asked_to_stop(run))
+
+
+def request_stop(run: Run, by: User | None) -> None:
+    """Stop a run in whatever state it is. Inside a transaction, from above downwards."""
+    lock_line(run)
+    Run.objects.filter(pk=run.pk, stop_requested_at=None).update(
+        stop_requested_at=timezone.now(), stop_requested_by=by
+    )
+    run.refresh_from_db(fields=["state"])
+    if run.state == Run.State.RUNNING:
+        transaction.on_commit(lambda: doorbell.announce_stop(run.pk))
+    elif hold := take_over(run):
+        stop(hold)
+
+
+def tell_parent(run: Run, state: Run.State, message: str) -> None:
+    """A child's end: its parent is woken, and the next sibling begins.
+
+    In the transaction of the end, with both conversations held: no wake-up is lost.
+    """
+    task = family.delegation_of(run)
+    if task is None:
+        return
+    parent = task.parent_run
+    meet_wait(task)
+    emit(
+        events.ChildFinished(
+            **ids_of(parent),
+            child_run=run.pk,
+            agent=run.agent.name,
+            state=state.value,
+            rounds=run.round,
+            tokens_in=run.tokens_in,
+            tokens_out=run.tokens_out,
+            cost=None if run.cost is None else str(run.cost),
+            message=message,
+        )
+    )
+    admit(parent)
+    wake(parent)
+
+
+def meet_wait(task: Delegation) -> None:
+    """Close the wait for a child that has ended."""
+    Wait.objects.filter(
+        tool_call=task.tool_call_id, kind=Wait.Kind.CHILDREN, outcome=""
+    ).update(outcome=Wait.Outcome.ANSWERED, answered_at=timezone.now())
 
 
 _OPEN_CALLS = Select[ToolCall](
@@ -378,10 +498,19 @@ def start_next(run: Run) -> None:
 
 
 def open_wait(
-    hold: Hold, call: ToolCall, kind: Wait.Kind, payload: dict[str, Any]
+    hold: Hold,
+    call: ToolCall,
+    kind: Wait.Kind,
+    payload: dict[str, Any],
+    *,
+    lasting: bool = False,
 ) -> Wait:
-    """Ask whoever must act before the call can go on; once per call and arguments."""
-    deadline = timezone.now() + timedelta(seconds=settings.WAIT_TIMEOUT_SECONDS)
+    """Ask whoever must act before the call can go on; once per call and arguments.
+
+    A `lasting` wait has no deadline: what it waits for ends by itself.
+    """
+    ends = timezone.now() + timedelta(seconds=settings.WAIT_TIMEOUT_SECONDS)
+    deadline = None if lasting else ends
     payload = clean_values(payload)
     with transaction.atomic():
         hold.guard()
@@ -406,10 +535,15 @@ def _tell_opened(hold: Hold, wait: Wait, call_id: str) -> None:
             why=str(wait.payload.get("why", "")),
         )
     )
-    live.push_on_commit(
-        live.conversation_group(hold.run.conversation_id),
-        {"type": "wait.opened", "wait": str(wait.pk)},
-    )
+    push_wait(wait, hold.run.conversation, "wait.opened")
+
+
+def push_wait(wait: Wait, conversation: Conversation, what: str) -> None:
+    """Push to the conversation, and to that of the people a child works for."""
+    for one in {conversation.pk, conversation.people_id}:
+        live.push_on_commit(
+            live.conversation_group(one), {"type": what, "wait": str(wait.pk)}
+        )
 
 
 @transaction.atomic
@@ -438,7 +572,7 @@ def rest(hold: Hold) -> bool:
         kinds = tuple(sorted({wait.kind for wait in waits if not wait.outcome}))
         hold.guard(state=Run.State.WAITING, worker="", lease_until=None)
         emit(events.RunWaiting(**hold.ids, waits_for=kinds))
-        show(run, Turn.State.WAITING)
+        show(run, Turn.State.WAITING, CHILDREN_AT_WORK if kinds == OF_CHILDREN else "")
     return True
 
 
@@ -454,7 +588,7 @@ def wake(run: Run) -> bool:
         state=Run.State.QUEUED, rung_at=timezone.now(), rings=0
     )
     if woken:
-        doorbell.ring_on_commit(run.pk)
+        doorbell.ring_on_commit(run.pk, run.trigger)
     return bool(woken)
 
 
@@ -470,7 +604,7 @@ def release(hold: Hold) -> None:
     hold.guard(
         state=Run.State.QUEUED, worker="", lease_until=None, rung_at=timezone.now()
     )
-    doorbell.ring_on_commit(hold.run.pk)
+    doorbell.ring_on_commit(hold.run.pk, hold.run.trigger)
 
 
 def take_over(run: Run) -> Hold | None:

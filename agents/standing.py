@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet, Sum
 from django.utils import timezone
 
+from agents.children import family
 from agents.errors import LimitReached, ProviderRejected, RightLost
 from agents.models import Run, ToolCall
 from agents.runs import Hold, open_calls
@@ -80,7 +81,7 @@ def check_rights(run: Run) -> None:
 
     Those are who started it and everybody who steered it. Three queries, one more each.
     """
-    if not _STILL_THERE.first(pk=run.conversation_id):
+    if not _STILL_THERE.first(pk=run.conversation.people_id):
         raise RightLost("The conversation was removed, so the work in it was ended.")
     steering = _STEERING.all(turn=run.turn_id, since=run.since_seq)
     started_by = {run.started_by} if run.started_by else set()
@@ -102,14 +103,25 @@ def check_limits(hold: Hold, standing: Standing) -> None:
     run, agent = hold.run, hold.run.agent
     if run.round >= MAX_MALFORMED:
         _check_malformed(run)
-    if run.round >= agent.max_rounds:
-        raise LimitReached(f"the limit of {agent.max_rounds} rounds")
+    rounds = family.rounds_of(run)
+    if run.round >= rounds:
+        raise LimitReached(f"the limit of {rounds} rounds")
     assert run.started_at, "a claimed run has started"
     if (timezone.now() - run.started_at).total_seconds() > agent.max_seconds:
         raise LimitReached(f"the limit of {agent.max_seconds} seconds")
-    used = run.tokens_in + run.tokens_out
+    used = run.tokens_in + run.tokens_out + below_tokens(run, agent.max_tokens)
     if agent.max_tokens is not None and used >= agent.max_tokens:
         raise LimitReached(f"the limit of {agent.max_tokens} tokens")
+
+
+def below_tokens(run: Run, limit: int | None) -> int:
+    """Tokens of the run's children; counted where there is a limit to them."""
+    if limit is None:
+        return 0
+    sums = family.descendants([run.pk]).aggregate(
+        used=Sum(F("tokens_in") + F("tokens_out"))
+    )
+    return sums["used"] or 0
 
 
 def _check_malformed(run: Run) -> None:
@@ -132,5 +144,5 @@ def ask_for_report(hold: Hold, limit: LimitReached) -> None:
         f"This run has reached {limit}. Call no more tools. Write a final report now: "
         "what is done, what is not, and what the next step would be."
     )
-    body = {"type": "limit", "text": text, "to_model": True}
+    body = {"type": "limit", "text": text, "to_model": True, "reason": str(limit)}
     hold.append(Draft(kind=Entry.Kind.NOTICE, body=body, turn=hold.run.turn))

@@ -17,8 +17,8 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from agents import doorbell, events, runs
+from agents.children import family
 from agents.models import Run, Wait
-from workspace import live
 from workspace.events import emit
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def sweep() -> None:
     limit_leases(now)
     each(open_runs.filter(state=Run.State.RUNNING, lease_until__lt=now), recover, now)
     unanswered = Wait.objects.filter(outcome="", deadline__lt=now)
-    each(unanswered.select_related("run"), expire, now)
+    each(unanswered.select_related("run__conversation"), expire, now)
     each(open_runs.filter(state=Run.State.WAITING), wake_if_met, now)
     each(open_runs.filter(state=Run.State.QUEUED), ring_again, now)
 
@@ -70,10 +70,24 @@ def limit_leases(now: datetime) -> None:
 
 
 def wake_if_met(run: Run, now: datetime) -> None:
-    """Queue a waiting run whose waits all have an outcome."""
+    """Queue a waiting run whose waits all have an outcome, or one of whose children ended."""
+    if ended := list(family.all_ended(run)):
+        _meet(run, ended, now)
     if not run.waits.filter(outcome="").exists():
         with transaction.atomic():
             runs.wake(run)
+
+
+@transaction.atomic
+def _meet(run: Run, waits: list[Wait], now: datetime) -> None:
+    """Close waits for children whose end did not close them, and wake the parent."""
+    runs.lock_row(run.conversation_id)
+    for wait in waits:
+        Wait.objects.filter(pk=wait.pk, outcome="").update(
+            outcome=Wait.Outcome.ANSWERED, answered_at=now
+        )
+    runs.admit(run)
+    runs.wake(run)
 
 
 def recover(run: Run, now: datetime) -> None:
@@ -94,12 +108,12 @@ def recover(run: Run, now: datetime) -> None:
     )
     if freed:
         logger.warning("Run %s lost its worker %r", run.pk, run.worker)
-        doorbell.ring(run.pk)
+        doorbell.ring(run.pk, run.trigger)
 
 
 @transaction.atomic
 def _give_up(run: Run) -> None:
-    runs.lock_row(run.conversation_id)
+    runs.lock_line(run)
     still = Run.objects.filter(
         pk=run.pk, state=Run.State.RUNNING, fence=run.fence, lease_until=run.lease_until
     )
@@ -131,10 +145,7 @@ def expire(wait: Wait, now: datetime) -> None:
             **runs.ids_of(wait.run), wait_id=wait.pk, wait_kind=wait.kind
         )
     )
-    live.push_on_commit(
-        live.conversation_group(wait.run.conversation_id),
-        {"type": "wait.closed", "wait": str(wait.pk)},
-    )
+    runs.push_wait(wait, wait.run.conversation, "wait.closed")
     runs.wake(wait.run)
 
 
@@ -148,4 +159,4 @@ def ring_again(run: Run, now: datetime) -> None:
         rung_at=now, rings=F("rings") + 1
     )
     if rung:
-        doorbell.ring(run.pk)
+        doorbell.ring(run.pk, run.trigger)

@@ -16,6 +16,7 @@ from django.db import (
 )
 
 from agents import runs, worker
+from agents.children.warming import wait_for_first
 from agents.endpoints import Choice, choose
 from agents.errors import (
     ProviderError,
@@ -53,6 +54,7 @@ def play_held(hold: Hold, choice: Choice | None = None) -> None:
     """
     try:
         run = hold.run
+        wait_for_first(hold)
         execute(hold, choice or choose(run.conversation, run.agent))
     except RunStoppedByUser:
         _close(hold, runs.stop)

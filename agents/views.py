@@ -276,7 +276,7 @@ def answer(
 ) -> HttpResponse:
     """Answer a question or decide an approval; whoever comes first."""
     conversation = conversation_for(request.user, slug, conversation_id, "answer")
-    wait = Wait.objects.filter(pk=wait_id, run__conversation=conversation).first()
+    wait = queries.waits_of(conversation).filter(pk=wait_id).first()
     if wait is None:
         raise NotVisible
     actions.answer_wait(

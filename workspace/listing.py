@@ -32,7 +32,8 @@ def listed(
 ) -> list[Conversation]:
     """The newest conversations that fit, each with its state, in one query."""
     found: QuerySet[Any] = _annotated(
-        Conversation.objects.visible_to(user).filter(workspace=workspace), user
+        Conversation.objects.visible_to(user).of_people().filter(workspace=workspace),
+        user,
     )
     for word in words.split():
         found = found.filter(

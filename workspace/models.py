@@ -121,15 +121,23 @@ class Invitation(models.Model):
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):
     def visible_to(self, user: User) -> ConversationQuerySet:
-        """What a person may know of: shared ones of their workspaces, own private ones."""
+        """What a person may know of: shared ones of their workspaces, own private ones.
+
+        A child is as visible as the conversation of people that it works for.
+        """
         mine = self.filter(
+            Q(top=None) | Q(top__deleted_at=None),
             deleted_at=None,
             workspace__deleted_at=None,
             workspace__memberships__user=user,
         )
-        return mine.filter(
-            Q(private=False) | Q(created_by=user) | Q(invited=user)
-        ).distinct()
+        own = Q(private=False) | Q(created_by=user) | Q(invited=user)
+        of_top = Q(top__private=False) | Q(top__created_by=user) | Q(top__invited=user)
+        return mine.filter((Q(top=None) & own) | of_top).distinct()
+
+    def of_people(self) -> ConversationQuerySet:
+        """Without children: what lists show."""
+        return self.filter(parent=None)
 
 
 class ApprovalLevel(models.TextChoices):
@@ -143,6 +151,9 @@ class Conversation(models.Model):
 
     The agent, mode and model are named, not referenced: they belong to an upper
     layer, and the transcript itself records what was sent.
+
+    A child works for its `parent`, and so for the conversation of people at the `top`,
+    which decides who may see it and what may be done in it.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -153,6 +164,16 @@ class Conversation(models.Model):
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     private = models.BooleanField(default=False)
     invited = models.ManyToManyField(User, blank=True, related_name="+")
+    parent = models.ForeignKey(
+        "self",
+        null=True,
+        editable=False,
+        on_delete=models.PROTECT,
+        related_name="children",
+    )
+    top = models.ForeignKey(
+        "self", null=True, editable=False, on_delete=models.PROTECT, related_name="+"
+    )
     agent_name = models.SlugField(max_length=60, default="assistant")
     model_name = models.CharField(
         max_length=160, blank=True, help_text="Overrides the agent's model when set."
@@ -182,6 +203,11 @@ class Conversation(models.Model):
     def root(self) -> Path:
         """The folder its tools work in."""
         return self.workspace.root
+
+    @property
+    def people_id(self) -> uuid.UUID:
+        """The conversation of people that it works for; its own, unless it is a child."""
+        return self.top_id or self.pk
 
 
 class ReadMark(models.Model):

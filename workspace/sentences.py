@@ -42,6 +42,7 @@ KNOWN = (
         "The worker was lost several times in the same round, so the run was ended. "
         "What was done so far is kept. Press Retry to try again."
     ),
+    gettext_noop("The agents it handed tasks to are at work."),
     gettext_noop("The conversation was removed, so the work in it was ended."),
     gettext_noop(
         "%(who)s may no longer post in this workspace, so the work for them was ended."

@@ -111,7 +111,8 @@ def chat_context(request: HttpRequest, one: Conversation) -> dict[str, Any]:
     return {
         "conversation": one,
         "workspace": one.workspace,
-        "may_post": can(request.user, one.workspace, "post"),
+        "may_post": may_write(request, one),
+        "may_stop": can(request.user, one.workspace, "post"),
         "may_shred": can(request.user, one.workspace, "shred"),
         "member": member,
         "turn": last,
@@ -124,6 +125,11 @@ def chat_context(request: HttpRequest, one: Conversation) -> dict[str, Any]:
         "levels": ApprovalLevel.choices,
         "last_user_seq": last_user_seq(one, last),
     }
+
+
+def may_write(request: HttpRequest, one: Conversation) -> bool:
+    """Whether the person may say something here; nobody does in a child."""
+    return one.parent_id is None and can(request.user, one.workspace, "post")
 
 
 def last_user_seq(one: Conversation, turn: Turn | None) -> int:
@@ -149,7 +155,7 @@ def entries(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpRespo
         "conversation": one,
         "workspace": one.workspace,
         "thread": shown,
-        "may_post": can(request.user, one.workspace, "post"),
+        "may_post": may_write(request, one),
     }
     response = render(request, "workspace/_entries.html", context)
     response["X-First"], response["X-Last"] = str(shown.first), str(shown.last)

@@ -174,7 +174,10 @@ def stored(scope: Scope) -> list[Setting]:
     """The stored values of every layer that the scope stands on."""
     if isinstance(scope, Conversation):
         return _OF_CONVERSATION.all(
-            workspace=scope.workspace_id, agent=scope.agent_name, conversation=scope.pk
+            workspace=scope.workspace_id,
+            agent=scope.agent_name,
+            conversation=scope.pk,
+            people=scope.people_id,
         )
     return list(Setting.objects.filter(_reach(scope)).order_by("key"))
 
@@ -191,6 +194,7 @@ def _of_conversation() -> QuerySet[Setting]:
         | Q(workspace=workspace)
         | of_agent
         | Q(conversation=given("conversation", Conversation, "id"))
+        | Q(conversation=given("people", Conversation, "id"))
     ).order_by("key")
 
 

@@ -296,6 +296,8 @@ class Agents(Group):
             _("What children begin with"),
             _("“lean” leaves out memory, the skills index and nested rules."),
             _("“full” for research that needs all that the parent knows."),
+            effect="next call",
+            in_force=True,
         ),
     ] = "lean"
 

@@ -102,7 +102,7 @@ def steps(reach: Reach, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
     for cause, names in _to_declare(reach, items):
         tools = [reach.hidden[name] for name in names]
         yield {"type": "declared", "cause": cause, **declared_rows(tools)}
-    if reach.surface.withheld and not _warned(items):
+    if reach.surface.demoted & {*reach.surface.withheld} and not _warned(items):
         yield withheld_notice(reach.surface)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agents.children.family import limits_of
 from agents.config.layers import effective, thawed
 from agents.config.schema import Settings
 from agents.context import tokens
@@ -23,6 +24,7 @@ from agents.policies import policy_of
 from agents.providers.base import Block, Owner, ToolSpec
 from agents.surface.arrivals import Known, Present
 from agents.surface.index import index_text
+from agents.surface.limits import Limits
 from agents.surface.modes import MODES
 from agents.surface.policy import Surface, raisable, raised, surface_for
 from agents.tools.base import Tool
@@ -50,17 +52,27 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def system_blocks(agent: Agent, mode: str, override: str = "") -> list[dict[str, str]]:
+#: What a child is told of its place.
+ROLE = """\
+Another agent handed you one task and reads nothing but your last message. Do the task \
+and no more. End with a report that stands alone: what you found or did, where (paths, \
+lines), and what stays uncertain."""
+
+
+def system_blocks(
+    agent: Agent, mode: str, override: str = "", *, child: bool = False
+) -> list[dict[str, str]]:
     """The system prompt's parts, in order; empty ones are left out.
 
     An `override` replaces the base instructions. The safety part stays, unless the
-    override itself contains it word for word.
+    override itself contains it word for word. A `child` has a role in place of a mode.
     """
     safety = "" if SAFETY in override else SAFETY
     parts = [
         ("base", "Base instructions", override.strip() or BASE),
         ("safety", "Safety and permissions", safety),
-        ("mode", f"Mode {mode}", MODES[mode].text),
+        ("role", "Role of a child", ROLE if child else ""),
+        ("mode", f"Mode {mode}", "" if child else MODES[mode].text),
         ("persona", f"Persona of {agent.name}", agent.persona.strip()),
     ]
     return [
@@ -68,18 +80,25 @@ def system_blocks(agent: Agent, mode: str, override: str = "") -> list[dict[str,
     ]
 
 
+#: Parts that a lean child does without: they speak of more than its task.
+NOT_LEAN = ("memory", "skills")
+
+
 def startup_body(
-    conversation: Conversation, around: Surroundings | None = None
+    conversation: Conversation,
+    around: Surroundings | None = None,
+    child: Limits | None = None,
 ) -> dict[str, Any]:
     """The startup context: what surrounds the conversation and does not change.
 
-    Inside a transaction give `around`, so that no file is read there.
+    Inside a transaction give `around`, so that no file is read there. `child`: the
+    limits of a lean child that is about to be made.
     """
     environment = f"Workspace: {conversation.workspace.name}. System: Linux."
     chosen = effective(conversation).settings
     around = around or look_around(conversation, chosen)
     known = catalogue(conversation.workspace_id)
-    found = start_of(conversation, known, chosen).surface
+    found = start_of(conversation, known, chosen, child).surface
     hidden = [tool for tool in known.tools if tool.name in found.deferred]
     reads_skills = "skill_view" in (*found.resident, *found.deferred, *found.withheld)
     said = {one.group: one.offer.instructions for one in known.ready.values()}
@@ -91,7 +110,12 @@ def startup_body(
         _part("memory", "Memory", around.memory),
         _part("index", "Deferred tools", index),
     ]
-    parts = [part for part in parts if part["text"]]
+    left_out = NOT_LEAN if child else ()
+    parts = [
+        part
+        for part in parts
+        if part["text"] and part["id"].partition(":")[0] not in left_out
+    ]
     return {
         "text": "".join(text for _, text in with_gaps(parts)),
         "parts": parts,
@@ -112,21 +136,26 @@ def _part(key: str, title: str, text: str) -> dict[str, str]:
     return {"id": key, "title": title, "text": text}
 
 
-def surface_body(agent: Agent, conversation: Conversation) -> dict[str, Any]:
+def surface_body(
+    agent: Agent, conversation: Conversation, child: Limits | None = None
+) -> dict[str, Any]:
     """The declared tools and the system prompt, rendered, and the settings behind them.
 
     The settings are kept with it: what people change later holds for later starts.
+    `child`: the limits of a child that is about to be made.
     """
     found = effective(conversation)
     chosen = found.settings
     known = catalogue(conversation.workspace_id)
-    start = start_of(conversation, known, chosen)
+    start = start_of(conversation, known, chosen, child)
     declared = in_wire_order(known.tools, start.surface, chosen)
     override = chosen.agent.system_prompt or ""
     servers = present_servers(known, start.surface)
     return {
         **declared_rows(declared),
-        "system": system_blocks(agent, conversation.mode, override),
+        "system": system_blocks(
+            agent, conversation.mode, override, child=child is not None
+        ),
         "settings": found.frozen(),
         "servers": {name: one.known.as_json() for name, one in servers.items()},
         "loaded": {"preload": list(start.preloaded), "resume": list(start.resumed)},
@@ -148,9 +177,14 @@ class Start:
     awaited: tuple[str, ...] = ()
 
 
-def start_of(conversation: Conversation, known: Catalogue, chosen: Settings) -> Start:
+def start_of(
+    conversation: Conversation,
+    known: Catalogue,
+    chosen: Settings,
+    child: Limits | None = None,
+) -> Start:
     """What a conversation's new surface is. One query for one that has a history."""
-    surface = surface_of(conversation, known, chosen)
+    surface = surface_of(conversation, known, chosen, child)
     called = called_names(conversation)
     resumed = raisable(
         surface, [tool.name for tool in map(known.resolve, called) if tool]
@@ -162,7 +196,7 @@ def start_of(conversation: Conversation, known: Catalogue, chosen: Settings) -> 
         if server_of(name) and (name in known.absent or not known.resolve(name))
     ]
     preloaded: tuple[str, ...] = ()
-    if chosen.tools.tool_search.threshold > 0:
+    if chosen.tools.tool_search.threshold > 0 and child is None:
         pool = preload_pool(surface, known.tools)
         budget = preload_budget(chosen, window_of(conversation, chosen) or 0)
         if pool.tokens <= budget:
@@ -266,11 +300,15 @@ def catalogue_and_surface(
 
 
 def surface_of(
-    conversation: Conversation, known: Catalogue, chosen: Settings
+    conversation: Conversation,
+    known: Catalogue,
+    chosen: Settings,
+    child: Limits | None = None,
 ) -> Surface:
     """What becomes of these tools in the conversation, by policy, settings and rules.
 
-    One query, for the policy.
+    One query, for the policy. `child`: the limits of a child that is about to be made;
+    one that exists has its own.
     """
     denials = whole_tool_denials(conversation.workspace.permission_rules)
     return surface_for(
@@ -280,6 +318,7 @@ def surface_of(
         conversation.mode,
         chosen=chosen,
         policy=policy_of(conversation.workspace_id),
+        child=child or limits_of(conversation),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents.tools.base import Tag, Tool
 
@@ -46,6 +46,10 @@ class Mode:
     @property
     def pinned(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.required, *self.exits, *PINNED)))
+
+    def for_child(self) -> Mode:
+        """What it admits of a child's tools: the mode's own verbs are the parent's."""
+        return replace(self, required=(), exits=(), residents=())
 
     def refuses(self, tool: Tool) -> str:
         """Why the mode denies the tool; "" when it admits it."""

@@ -10,6 +10,7 @@ from typing import Literal
 from django.conf import settings
 
 from agents.config.schema import Settings
+from agents.surface.limits import BY_NAME, Limits
 from agents.surface.modes import MODES, Mode
 from agents.tools.base import Tag, Tool
 
@@ -92,7 +93,8 @@ class ToolSettings:
 class Surface:
     """Tool names by what becomes of them, and why; every tool has a reason.
 
-    `withheld` are demoted tools that nobody can find while the bridge is incomplete;
+    `withheld` are tools that run by their name alone: a child's skills, and demoted ones
+    that nobody can find while the bridge is incomplete;
     `demoted` all that `tools.eager` holds back, withheld or deferred.
     """
 
@@ -105,7 +107,7 @@ class Surface:
     demoted: frozenset[str] = frozenset()
 
 
-Place = Literal["absent", "denied", "resident", "demoted", "deferred"]
+Place = Literal["absent", "denied", "resident", "demoted", "named", "deferred"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class Rules:
     excluded: frozenset[str] = frozenset()
     denials: Mapping[str, str] = field(default_factory=dict)
     agent_tools: frozenset[str] = frozenset()
+    child: Limits | None = None
 
     def place(self, tool: Tool) -> tuple[Place, str]:
         """Where one tool belongs, and why. First match wins."""
@@ -131,6 +134,8 @@ class Rules:
             return "denied", "excluded by --exclude-tools"
         if rule := self.denials.get(name, ""):
             return "denied", f"denied by the rule {rule}"
+        if self.child and (reason := self.child.refuses(tool)):
+            return "denied", reason
         if reason := self.mode.refuses(tool):
             return "denied", reason
         if name in BRIDGE and not chosen.search_enabled:
@@ -139,12 +144,14 @@ class Rules:
 
     def _admitted(self, tool: Tool) -> tuple[Place, str]:
         name, chosen = tool.name, self.settings
-        if name in self.mode.pinned:
+        if name in self.mode.pinned and self.child is None:
             return "resident", f"pinned in the mode {self.mode.name}"
         if _called(tool, chosen.visible):
             return "resident", "named by tools.visible"
         if name in self.agent_tools:
             return "resident", "named by the agent"
+        if self.child and self.child.exact is not None:
+            return self._exact(name)
         if chosen.eager is not None and chosen.eager_policy == "additive":
             if _called(tool, chosen.eager):
                 return "resident", "added by tools.eager"
@@ -154,16 +161,25 @@ class Rules:
             and not _called(tool, chosen.eager)
         ):
             return "demoted", "not named by tools.eager"
-        if name in self.policy.names_for(self.mode):
+        by_policy = self.policy.names_for(self.mode)
+        if name in (self.child.residents(by_policy) if self.child else by_policy):
             return "resident", f"resident by the policy of the mode {self.mode.name}"
         return "deferred", "on demand"
+
+    def _exact(self, name: str) -> tuple[Place, str]:
+        """A child's own list: these are declared, and a skill is read by its name."""
+        assert self.child, "only a child's task names its tools"
+        if name == BY_NAME and name not in self.child.residents(frozenset()):
+            return "named", "a skill is read by its name"
+        return "resident", "named by the task"
 
 
 def surface(tools: Sequence[Tool], rules: Rules) -> Surface:
     """Decide for every tool. Pure: equal arguments, equal surfaces."""
     reasons: dict[str, str] = {}
     places: dict[Place, list[str]] = {
-        place: [] for place in ("absent", "denied", "resident", "demoted", "deferred")
+        place: []
+        for place in ("absent", "denied", "resident", "demoted", "named", "deferred")
     }
     for tool in tools:
         place, reasons[tool.name] = rules.place(tool)
@@ -213,7 +229,7 @@ def _closed(
     return Surface(
         tuple(sorted(resident)),
         tuple(sorted((*ordinary, *demoted))),
-        tuple(sorted(withheld)),
+        tuple(sorted((*withheld, *places["named"]))),
         tuple(sorted(places["denied"])),
         tuple(sorted(places["absent"])),
         reasons,
@@ -261,14 +277,16 @@ def surface_for(
     *,
     chosen: Settings,
     policy: Policy | None = None,
+    child: Limits | None = None,
 ) -> Surface:
     """The surface under these settings and what the server excludes."""
     policy = policy or Policy()
     return surface(
         tools,
         Rules(
-            mode=policy.mode(mode),
+            mode=policy.mode(mode).for_child() if child else policy.mode(mode),
             policy=policy,
+            child=child,
             settings=tool_settings(chosen),
             absent=absent,
             excluded=frozenset(settings.EXCLUDE_TOOLS),

@@ -66,6 +66,8 @@ class ToolResult:
     `commit`    the hash of a new commit
     `skill`     the skill that was read, `skill_sha256` of its text; `again` when it stood
                 before the model already
+    `child`     the agent that did a delegated task: {conversation, run, agent, title, state,
+                rounds, limit, model, tokens_in, tokens_cached, tokens_out, cost}
     `images`    stored images that the model is shown after the results of the round, each
                 `workspace.images.Kept.body()`; see `agents.tools.images.attach_images`
     """

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from agents.mcp.servers import Server, servers_of
 from agents.tools import (
+    delegation,
     discovery,
     execution,
     files,
@@ -34,6 +35,7 @@ BUILTIN: tuple[Tool, ...] = (
     *execution.TOOLS,
     *talking.TOOLS,
     *skills.TOOLS,
+    *delegation.TOOLS,
     *git.TOOLS,
     *memory.TOOLS,
     *discovery.TOOLS,

@@ -34,6 +34,7 @@ def trigger(value: str) -> str:
         "retry": _("Retry"),
         "queue": _("Queued message"),
         "compact": _("Compaction"),
+        "delegation": _("Delegated task"),
     }.get(value, text.visible(value))
 
 

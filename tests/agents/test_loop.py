@@ -582,7 +582,7 @@ def test_arguments_in_another_key_order_have_the_same_hash():
 
 def test_a_run_that_nobody_took_is_rung_for_again(stage, monkeypatch):
     rung: list[Any] = []
-    monkeypatch.setattr("agents.doorbell.ring", rung.append)
+    monkeypatch.setattr("agents.doorbell.ring", lambda pk, trigger: rung.append(pk))
     stage.post("Hi")
     Run.objects.update(rung_at="2020-01-01T00:00:00Z")
     sweeper.sweep()

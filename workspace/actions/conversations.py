@@ -8,10 +8,11 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from workspace import live, transcript
 from workspace.access import Ability, require
-from workspace.errors import BadInput
+from workspace.errors import BadInput, Conflict
 from workspace.models import (
     Conversation,
     Entry,
@@ -77,10 +78,19 @@ def name_conversation(conversation: Conversation, text: str) -> None:
     _UNTITLED.run({"title": conversation.title}, pk=conversation.pk)
 
 
+def _require_people(conversation: Conversation) -> None:
+    """A child keeps the name of its task, and is there as long as its parent is."""
+    if conversation.parent_id:
+        raise Conflict(
+            _("This belongs to the conversation that handed out its task. Do it there.")
+        )
+
+
 @transaction.atomic
 def rename(*, conversation: Conversation, user: User, title: str) -> None:
     """Give a conversation another title."""
     require(user, conversation.workspace, "post")
+    _require_people(conversation)
     title = plain_title(title)
     if not title or len(title) > MAX_TITLE:
         raise BadInput(f"A title has 1 to {MAX_TITLE} characters.")
@@ -98,6 +108,7 @@ def hide(*, conversation: Conversation, user: User) -> None:
         "post" if conversation.created_by_id == user.pk else "manage_agents"
     )
     require(user, conversation.workspace, ability)
+    _require_people(conversation)
     conversation.deleted_at = timezone.now()
     conversation.save(update_fields=["deleted_at"])
     live.push_on_commit(

@@ -76,11 +76,17 @@ def test_the_declared_names_of_resident_tools_cost_few_tokens():
         text = f"{tool.name}{tool.description}{tool.schema}"
         return len(encoding("o200k_base").encode(text))
 
-    # The two of the fifteen that are still to come have 250 of the 1,300 tokens.
-    assert sum(cost(tool) for tool in BUILTIN if tool.tier == "resident") <= 1050
+    # The one of the fifteen that is still to come has 100 of the 1,300 tokens.
+    assert sum(cost(tool) for tool in BUILTIN if tool.tier == "resident") <= 1200
 
 
 def test_schemas_hold_no_titles_and_are_canonical():
     for tool in BUILTIN:
-        assert '"title"' not in tool.schema
+        assert '"title":"' not in tool.schema  # a property may have that name
         assert tool.schema == resolve(tool.name).schema
+
+
+def test_handing_on_a_task_is_declared_in_few_tokens():
+    tool = resolve("delegate_task")
+    text = f"{tool.name}{tool.description}{tool.schema}"
+    assert len(encoding("o200k_base").encode(text)) <= 150
