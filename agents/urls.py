@@ -18,8 +18,6 @@ CHAT = "w/<slug:slug>/c/<uuid:conversation_id>/"
 
 app_name = "agents"
 urlpatterns: list[URLPattern] = [
-    *settings_urls.urlpatterns,
-    path("help/context", help_views.context, name="help_context"),
     path("w/<slug:slug>/new", views.new, name="new"),
     path(CHAT + "messages", views.post, name="post"),
     path(CHAT + "stop", views.stop, name="stop"),
@@ -41,4 +39,6 @@ urlpatterns: list[URLPattern] = [
         explorer_views.segment,
         name="context_segment",
     ),
+    path("help/context", help_views.context, name="help_context"),
+    *settings_urls.urlpatterns,
 ]

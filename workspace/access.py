@@ -123,6 +123,18 @@ def workspace_for(user: Person, slug: str, ability: Ability = "read") -> Workspa
     return workspace
 
 
+_VISIBLE = Select[Conversation](
+    lambda: (
+        Conversation.objects.visible_to(given("user", Membership, "user"))
+        .filter(
+            pk=given("pk", Conversation, "id"),
+            workspace__slug=given("slug", Workspace, "slug"),
+        )
+        .select_related("workspace")
+    )
+)
+
+
 def conversation_for(
     user: Person,
     slug: str,
@@ -132,12 +144,7 @@ def conversation_for(
     """The conversation with its workspace, under the same two conditions."""
     if not user.is_authenticated or not user.is_active:
         raise NotVisible
-    conversation = (
-        Conversation.objects.visible_to(user)
-        .filter(pk=conversation_id, workspace__slug=slug)
-        .select_related("workspace")
-        .first()
-    )
+    conversation = _VISIBLE.first(user=user.pk, slug=slug, pk=conversation_id)
     if conversation is None:
         raise NotVisible
     if ability != "read":

@@ -213,6 +213,8 @@ def chosen(
 ) -> list[Attachment]:
     """A person's own attachments by their ids, in that order. Raises Conflict."""
     ids = list(dict.fromkeys(ids))
+    if not ids:
+        return []
     if len(ids) > MOST_OF_MESSAGE:
         raise TooMuch(
             _("A message can carry %(n)d files. Send the rest in another one.")

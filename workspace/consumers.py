@@ -11,11 +11,21 @@ from workspace import presence
 from workspace.access import can
 from workspace.errors import NotVisible
 from workspace.live import conversation_group, text_so_far
-from workspace.models import Conversation, Turn
+from workspace.models import Conversation, Membership, Turn
+from workspace.prepared import Select, given
 from workspace.sockets import Socket, in_pool
 
 #: Turns whose state a catch-up tells: the open ones are always among the newest.
 RECENT_TURNS = 20
+
+
+_HEAD = Select[tuple[int]](
+    lambda: (
+        Conversation.objects.visible_to(given("user", Membership, "user"))
+        .filter(pk=given("pk", Conversation, "id"))
+        .values_list("head_seq")
+    )
+)
 
 
 class ChatSocket(Socket):
@@ -27,15 +37,10 @@ class ChatSocket(Socket):
         return conversation_id
 
     def open(self) -> list[str]:
-        visible = Conversation.objects.visible_to(self.user)
-        head = (
-            visible.filter(pk=self.conversation_id)
-            .values_list("head_seq", flat=True)
-            .first()
-        )
-        if head is None:
+        found = _HEAD.first(user=self.user.pk, pk=self.conversation_id)
+        if found is None:
             raise NotVisible
-        self.head: int = head
+        [self.head] = found
         return [conversation_group(self.conversation_id)]
 
     async def greeted(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.db import models
-from django.db.models import Q
+from django.db.models import Expression, Q
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -120,7 +120,7 @@ class Invitation(models.Model):
 
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):
-    def visible_to(self, user: User) -> ConversationQuerySet:
+    def visible_to(self, user: User | Expression) -> ConversationQuerySet:
         """What a person may know of: shared ones of their workspaces, own private ones.
 
         A child is as visible as the conversation of people that it works for.

@@ -20,6 +20,7 @@ from agents.mcp import calling
 from agents.mcp.names import full_names
 from agents.models import McpServer
 from agents.tools.base import Arguments, Tool, ToolContext, ToolResult
+from workspace.prepared import Select, given
 
 _KEPT = 128  # listings whose tools a process holds; one of 300 tools is some 2 MB
 
@@ -83,11 +84,20 @@ def servers_of(workspace_id: UUID) -> tuple[Server, ...]:
             continue  # a listing changed between two queries: look again
 
 
-def _read(workspace_id: UUID) -> Iterator[Server]:
-    rows = McpServer.objects.filter(workspace_id=workspace_id, deleted_at=None)
-    columns = rows.order_by("name").values_list(
-        "id", "name", "state", "reason", "trusted", "digest"
+_SERVERS = Select[tuple[UUID, str, str, str, bool, str]](
+    lambda: (
+        McpServer.objects.filter(
+            workspace=given("workspace", McpServer, "workspace"),
+            deleted_at__isnull=True,
+        )
+        .order_by("name")
+        .values_list("id", "name", "state", "reason", "trusted", "digest")
     )
+)
+
+
+def _read(workspace_id: UUID) -> Iterator[Server]:
+    columns = _SERVERS.all(workspace=workspace_id)
     for id, name, state, reason, trusted, digest in columns:
         yield Server(id, name, state, reason, _offer(id, name, trusted, digest))
 

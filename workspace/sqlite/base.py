@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from functools import lru_cache
 from typing import Any
 
 from django.db.backends.sqlite3 import base
@@ -54,10 +55,27 @@ def turns_of(database: str) -> Turns:
         return _turns[database]
 
 
+@lru_cache(maxsize=1024)
+def in_sqlite_style(query: str) -> str:
+    """The query with SQLite's placeholders. Most queries come again and again."""
+    return base.FORMAT_QMARK_REGEX.sub("?", query).replace("%%", "%")
+
+
+class Cursor(base.SQLiteCursorWrapper):
+    def convert_query(self, query: str, *, param_names: Any = None) -> str:
+        if param_names is None:
+            return in_sqlite_style(query)
+        converted: str = super().convert_query(query, param_names=param_names)
+        return converted
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     """Takes its turn before BEGIN, gives it back after COMMIT or ROLLBACK."""
 
     _turn: Turns | None = None
+
+    def create_cursor(self, name: str | None = None) -> Any:
+        return self.connection.cursor(factory=Cursor)
 
     def _start_transaction_under_autocommit(self) -> None:
         if self._turn is None and not self.is_in_memory_db():
