@@ -18,6 +18,7 @@ from agents.context.surroundings import look_around
 from agents.endpoints import offered_models
 from agents.instructions import remember_first
 from agents.invoking import with_skill
+from agents.mentions import Brought, brought_by
 from agents.models import Agent, Run, Wait
 from agents.providers.wire import clean, clean_values
 from agents.seeding import DEFAULT_AGENT, seed_workspace
@@ -133,12 +134,16 @@ def post_message(
     require_people(conversation)
     _check_message(text, client_id, when, attached)
     files = attachments.chosen(conversation, author, attached)
+    brought = brought_by(conversation, text)
     body = _message_body(conversation, author, text)
     body |= attachments.message_parts(files)
+    body = _with_brought(body, brought)
     try:
         with transaction.atomic():
             attachments.mark_sent(files)
-            return _post(conversation, author, body, client_id, when)
+            posted = _post(conversation, author, body, client_id, when)
+            _register(conversation, brought, posted)
+            return posted
     except IntegrityError:
         return _earlier_or_conflict(conversation, client_id)
 
@@ -187,6 +192,21 @@ def _message_body(
     if author.pk != conversation.created_by_id:
         body["name"] = str(author)
     return body
+
+
+def _with_brought(body: dict[str, Any], brought: Brought) -> dict[str, Any]:
+    """The body of a message, with what its mentions bring; each image once."""
+    known = (*body.get("images", ()), *brought.pictures)
+    pictures = list({one["sha256"]: one for one in known}.values())
+    return body | brought.parts() | ({"images": pictures} if pictures else {})
+
+
+def _register(conversation: Conversation, brought: Brought, posted: Posted) -> None:
+    """Note the images that mentions brought, once they are part of a message."""
+    if not posted.duplicate:
+        attachments.register_images(
+            conversation.pk, conversation.workspace_id, brought.pictures
+        )
 
 
 _QUEUED = Select[QueuedMessage](
@@ -339,17 +359,23 @@ def edit_and_resend(
     require(author, conversation.workspace, "post")
     require_people(conversation)
     _check_message(text, client_id, "steer")
+    brought = brought_by(conversation, text)
     body = _message_body(conversation, author, text) | {"supersedes_seq": to_seq}
-    return _replace_message(conversation, author, to_seq, body, client_id)
+    with transaction.atomic():
+        posted = _replace_message(
+            conversation, author, to_seq, body, client_id, brought
+        )
+        _register(conversation, brought, posted)
+        return posted
 
 
-@transaction.atomic
 def _replace_message(
     conversation: Conversation,
     author: User,
     to_seq: int,
     body: dict[str, Any],
     client_id: str,
+    brought: Brought,
 ) -> Posted:
     runs.lock_row(conversation.pk)
     if earlier := _earlier(conversation, client_id):
@@ -362,6 +388,7 @@ def _replace_message(
     _rewind(conversation, entry.turn, to_seq - 1, author)
     old = transcript.body(entry)
     body |= {key: old[key] for key in ("images", "files") if key in old}
+    body = _with_brought(body, brought)
     return _post(conversation, author, body, client_id, "steer")
 
 

@@ -192,7 +192,8 @@ def _spoken(item: Item) -> list[Message]:
         name = body.get("name")
         text = f"[{name}] {body.get('text', '')}" if name else body.get("text", "")
         files = map(attached_text, body.get("files", ()))
-        text = "\n\n".join(filter(None, [text, *files]))
+        named = map(mentioned_text, body.get("mentions", ()))
+        text = "\n\n".join(filter(None, [text, *files, *named]))
         title = "User message"
     elif body.get("to_model"):
         text, title = body["text"], body.get("path") or "Notice"
@@ -222,6 +223,13 @@ def attached_text(file: dict[str, Any]) -> str:
             f'path="{output_path(file["sha256"])}"]'
         )
     return f'<attached name="{name}">\n{inside}\n</attached>'
+
+
+def mentioned_text(row: dict[str, Any]) -> str:
+    """A file, some lines or a folder that a message named with `@`."""
+    inside = row["text"].replace("</file", "<\\/file")
+    lines = f' lines="{row["lines"]}"' if row["lines"] else ""
+    return f'<file path="{html.escape(row["path"])}"{lines}>\n{inside}\n</file>'
 
 
 def _kind_of(body: dict[str, Any]) -> SegmentKind:
