@@ -36,7 +36,6 @@ from workspace.errors import (
 )
 from workspace.events import emit
 from workspace.models import (
-    ApprovalLevel,
     Conversation,
     Entry,
     QueuedMessage,
@@ -131,7 +130,7 @@ def post_message(
     call) or, with `when="queue"`, waits for the turn's end.
     """
     require(author, conversation.workspace, "post")
-    require_people(conversation)
+    runs.require_people(conversation)
     _check_message(text, client_id, when, attached)
     files = attachments.chosen(conversation, author, attached)
     brought = brought_by(conversation, text)
@@ -153,17 +152,6 @@ def _earlier_or_conflict(conversation: Conversation, client_id: str) -> Posted:
     if earlier := _earlier(conversation, client_id):
         return earlier
     raise Conflict(_("Somebody was faster. Nothing is lost: send it again."))
-
-
-def require_people(conversation: Conversation) -> None:
-    """Raises Conflict in a child: only its parent's task is answered there."""
-    if conversation.parent_id:
-        raise Conflict(
-            _(
-                "This is an agent at work on a task of another one. Write in the "
-                "conversation that it works for."
-            )
-        )
 
 
 def _check_message(
@@ -227,7 +215,7 @@ def _post(
     runs.lock_row(conversation.pk)
     if _QUEUED.first(conversation=conversation.pk, client_id=client_id):
         return _earlier_or_conflict(conversation, client_id)
-    at_work = _open_run(conversation)
+    at_work = runs.at_work(conversation)
     if at_work and when == "queue":
         return _queue(conversation, author, body, client_id)
     if at_work:
@@ -259,10 +247,6 @@ _AT_WORK = Select[Run](
         .order_by("created_at")[:1]
     )
 )
-
-
-def _open_run(conversation: Conversation) -> Run | None:
-    return _AT_WORK.first(conversation=conversation.pk)
 
 
 def _queue(
@@ -314,25 +298,19 @@ def stop_turn(*, conversation: Conversation, user: User) -> Run:
         if conversation.parent_id:
             runs.lock_row(conversation.parent_id)
         runs.lock_row(conversation.pk)
-        run = _open_run(conversation)
+        run = runs.at_work(conversation)
         if run is None:
             raise Conflict(_("Nothing is running here any more."))
-        _require_own(user, run, "stop_any")
+        runs.require_own(user, run, "stop_any")
         runs.request_stop(run, user)
     return run
-
-
-def _require_own(user: User, run: Run, ability: access.Ability) -> None:
-    """One's own turn, or the right to act on anyone's."""
-    if run.turn.author_id != user.pk:
-        require(user, run.conversation.workspace, ability)
 
 
 @transaction.atomic
 def retry_turn(*, conversation: Conversation, user: User, to_seq: int) -> Run:
     """Answer a message anew: later entries stay, but leave the model's view."""
     require(user, conversation.workspace, "post")
-    require_people(conversation)
+    runs.require_people(conversation)
     runs.lock_row(conversation.pk)
     entry = _user_entry(conversation, to_seq)
     _require_idle(conversation)
@@ -357,7 +335,7 @@ def edit_and_resend(
     What was attached to it stays attached.
     """
     require(author, conversation.workspace, "post")
-    require_people(conversation)
+    runs.require_people(conversation)
     _check_message(text, client_id, "steer")
     brought = brought_by(conversation, text)
     body = _message_body(conversation, author, text) | {"supersedes_seq": to_seq}
@@ -419,7 +397,7 @@ def _require_standing(conversation: Conversation, seq: int) -> None:
 
 
 def _require_idle(conversation: Conversation) -> None:
-    if _open_run(conversation):
+    if runs.at_work(conversation):
         raise Conflict(
             _("The agent is at work here. Stop it first, or wait until it is done.")
         )
@@ -447,7 +425,7 @@ def answer_wait(*, wait: Wait, user: User, answer: dict[str, Any]) -> Wait:
     require(user, wait.run.workspace, ability)
     answer = clean_values(answer)
     if wait.kind == Wait.Kind.APPROVAL:
-        _require_own(user, wait.run, "approve_any")
+        runs.require_own(user, wait.run, "approve_any")
         answer = _approval(wait, user, answer)
     elif wait.kind == Wait.Kind.QUESTION:
         answer = _question_answers(wait, answer)
@@ -561,45 +539,13 @@ def _add_allow_rule(workspace: Workspace, rule: str, by: User) -> None:
 
 
 @transaction.atomic
-def set_level(*, conversation: Conversation, user: User, level: str) -> None:
-    """Set who is asked from now on; it never changes what the model is sent."""
-    require(user, conversation.workspace, "post")
-    require_people(conversation)
-    if level not in ApprovalLevel.values:
-        raise BadInput(
-            _("The approval level is one of %(names)s.")
-            % {"names": ", ".join(ApprovalLevel.values)}
-        )
-    locked = runs.lock(conversation.pk)
-    old = locked.approval_level
-    _require_may_raise(user, conversation, old, level)
-    Conversation.objects.filter(pk=locked.pk).update(approval_level=level)
-    conversation.approval_level = level
-    if old != level:
-        audit.record(
-            "conversation.level",
-            by=user,
-            workspace=conversation.workspace,
-            conversation=conversation,
-            subject=conversation.title,
-            old=old,
-            new=level,
-        )
-    if (run := _open_run(conversation)) and old != level:
-        emit(events.LevelChanged(**runs.ids_of(run), old=old, new=level, by=str(user)))
-    live.push_on_commit(
-        live.conversation_group(conversation.pk), {"type": "conversation.changed"}
-    )
-
-
-@transaction.atomic
 def set_model(*, conversation: Conversation, user: User, model_name: str) -> None:
     """Choose who answers from the next turn on; "" leaves it to the agent.
 
     A notice in the transcript says so to people; the model is told nothing.
     """
     require(user, conversation.workspace, "post")
-    require_people(conversation)
+    runs.require_people(conversation)
     offered = offered_models(conversation.workspace)
     if model_name and not offered.filter(name=model_name).exists():
         raise BadInput(
@@ -635,16 +581,6 @@ def _tell_of_model(conversation: Conversation, user: User) -> None:
     live.push_on_commit(
         live.conversation_group(conversation.pk), {"type": "conversation.changed"}
     )
-
-
-def _require_may_raise(
-    user: User, conversation: Conversation, old: str, new: str
-) -> None:
-    """Approving less than before is approving: for another's turn it needs the right."""
-    order = ApprovalLevel.values
-    run = _open_run(conversation)
-    if run and order.index(new) > order.index(old):
-        _require_own(user, run, "approve_any")
 
 
 def check_pace(user: User) -> None:

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from agents import runs
-from agents.actions import agent_of, require_people
+from agents.actions import agent_of
 from agents.compacting import TRIGGER, order
 from agents.context.assemble import items_of
 from agents.context.governance import Maker
@@ -35,7 +35,7 @@ def compact(*, conversation: Conversation, user: User, focus: str = "") -> Entry
     Raises Conflict while an agent is at work, and when there is nothing to be gained.
     """
     require(user, conversation.workspace, "post")
-    require_people(conversation)
+    runs.require_people(conversation)
     focus = clean(focus).strip()
     if len(focus) > LONGEST_FOCUS:
         raise BadInput(

@@ -20,6 +20,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 from django.db.models.functions import Coalesce
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from agents import doorbell, events, results
 from agents.children import family
@@ -32,7 +33,7 @@ from agents.models import Agent, Delegation, ModelCall, Run, ToolCall, Wait
 from agents.providers.wire import clean_values
 from workspace import access, live, transcript
 from workspace.actions import conversations
-from workspace.errors import LeaseLost
+from workspace.errors import Conflict, LeaseLost
 from workspace.events import Event, emit
 from workspace.models import Conversation, Entry, QueuedMessage, Turn, User
 from workspace.prepared import Select, Update, given, insert
@@ -166,6 +167,29 @@ def open_run(
     emit(events.RunQueued(**ids_of(run), trigger=trigger, turn_id=turn.pk))
     doorbell.ring_on_commit(run.pk, run.trigger)
     return run
+
+
+def at_work(conversation: Conversation) -> Run | None:
+    """The run that is queued, running or waiting; the oldest of them."""
+    found = Run.objects.filter(conversation=conversation, state__in=Run.OPEN)
+    return found.select_related("turn").order_by("created_at").first()
+
+
+def require_people(conversation: Conversation) -> None:
+    """Raises Conflict in a child: only its parent's task is answered there."""
+    if conversation.parent_id:
+        raise Conflict(
+            _(
+                "This is an agent at work on a task of another one. Write in the "
+                "conversation that it works for."
+            )
+        )
+
+
+def require_own(user: User, run: Run, ability: access.Ability) -> None:
+    """One's own turn, or the right to act on anyone's."""
+    if run.turn.author_id != user.pk:
+        access.require(user, run.conversation.workspace, ability)
 
 
 def claim(run_id: UUID, worker: str) -> Hold | None:

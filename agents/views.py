@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from agents import actions, compact_actions, gauge, queries
+from agents import actions, compact_actions, gauge, mode_actions, queries
 from agents.models import Wait
 from workspace import attachments, attachments_views, images
 from workspace.access import can, conversation_for, membership, workspace_for
@@ -241,7 +241,7 @@ def _queued(conversation: Conversation, given: str) -> QueuedMessage:
 @require_POST
 def level(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpResponse:
     conversation = conversation_for(request.user, slug, conversation_id, "post")
-    actions.set_level(
+    mode_actions.set_level(
         conversation=conversation,
         user=person(request),
         level=request.POST.get("level", ""),

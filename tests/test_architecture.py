@@ -52,6 +52,7 @@ LAYERS = (
         "memory_actions",
         "erase_actions",
         "compact_actions",
+        "mode_actions",
         "policy_actions",
         "instruction_actions",
     ),

@@ -13,7 +13,6 @@ from agents.actions import (
     answer_wait,
     edit_and_resend,
     retry_turn,
-    set_level,
     stop_turn,
     withdraw_queued,
 )
@@ -24,6 +23,7 @@ from agents.errors import (
     RunReleased,
     RunStoppedByUser,
 )
+from agents.mode_actions import set_level
 from agents.models import ModelCall, Run, ToolCall, Wait
 from agents.providers.scripted import Step, calls, calls_with, raises, says
 from workspace.errors import BadInput, Conflict, LeaseLost, NotAllowed

@@ -15,7 +15,7 @@ import httpx
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 
-from agents import actions
+from agents import actions, mode_actions
 from tests.harness.installation import Installation
 from workspace import accounts
 from workspace.actions.people import invite
@@ -54,7 +54,7 @@ class Person:
         conversation = actions.start_conversation(
             workspace=self.workspace, author=self.user, title=title
         )
-        actions.set_level(conversation=conversation, user=self.user, level=level)
+        mode_actions.set_level(conversation=conversation, user=self.user, level=level)
         return conversation
 
     def path(self, conversation: Conversation, rest: str = "") -> str:
