@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents import events, permissions, runs
+from agents import events, mode_actions, permissions, runs
 from agents.context.startup import startup_body, surface_body
 from agents.context.surroundings import look_around
 from agents.endpoints import offered_models
@@ -88,6 +88,7 @@ def start_conversation(
     agent_name: str = DEFAULT_AGENT,
     title: str = "",
     private: bool = False,
+    mode: str = "chat",
 ) -> Conversation:
     """Begin a conversation: its first entries fix what every request begins with."""
     require(author, workspace, "private" if private else "post")
@@ -97,6 +98,7 @@ def start_conversation(
         created_by=author,
         private=private,
         agent_name=clean(agent_name),
+        mode=mode_actions.known_mode(mode),
     )
     agent = agent_of(conversation)
     remember_first(workspace)

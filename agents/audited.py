@@ -12,6 +12,7 @@ TITLES = {
     "call.denied": _("Call denied"),
     "conversation.erased": _("Content erased"),
     "conversation.level": _("Approval level changed"),
+    "conversation.mode": _("Mode of a conversation changed"),
     "conversation.model": _("Model of a conversation changed"),
     "endpoint.made": _("Endpoint made"),
     "endpoint.changed": _("Endpoint changed"),

@@ -409,6 +409,20 @@ class LevelChanged(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModeChanged(Event):
+    """A turn begins in another mode than the one before; `by` chose it."""
+
+    kind: ClassVar[str] = "mode.changed"
+    old: str
+    new: str
+    by: str
+
+    @property
+    def text(self) -> str:
+        return f"[mode] {self.old} -> {self.new} by {self.by}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ContextReported(Event):
     """Tokens of the turn's last request by category."""
 

@@ -15,7 +15,7 @@ from agents.config.schema import Settings
 from agents.context.preview import OnDemand, Preview
 from agents.context.report import HELP, Report, Row, category_of
 from agents.context.segments import Segment
-from agents.context.startup import kept_settings, tools_and_surface
+from agents.context.startup import begun_with, mode_in, settings_in, tools_and_surface
 from agents.surface.index import group_of
 from agents.surface.policy import BRIDGE, Surface
 from agents.tools.base import Tool
@@ -145,8 +145,10 @@ class Explored:
 
 def explored(conversation: Conversation, found: Preview) -> Explored:
     """The page of a preview, under the settings that the conversation keeps."""
-    chosen = kept_settings(conversation)
-    tools, surface = tools_and_surface(conversation, chosen)
+    begun = begun_with(conversation)
+    chosen = settings_in(conversation, begun)
+    mode = mode_in(conversation, begun)
+    tools, surface = tools_and_surface(conversation, chosen, mode)
     report, segments = found.next, found.assembled.segments
     on_demand = found.on_demand
     return Explored(

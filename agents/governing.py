@@ -12,6 +12,7 @@ from agents.children.family import effort_of
 from agents.context.assemble import Assembled
 from agents.context.budget import Counts
 from agents.context.governance import Maker, compacted, governed
+from agents.context.renewing import renewal_for
 from agents.endpoints import Choice
 from agents.errors import ContextOverflow, ProviderRejected
 from agents.opening import begin
@@ -60,7 +61,10 @@ class _Desk:
     def __init__(self, hold: Hold, choice: Choice) -> None:
         run = hold.run
         self.hold, self.choice = hold, choice
-        self.maker = Maker.of(run.conversation, choice, effort_of(run), hold.kept)
+        renew = renewal_for(run.conversation, run.agent, lambda: run.round == 0)
+        self.maker = Maker.of(
+            run.conversation, choice, effort_of(run), hold.kept, renew
+        )
 
     def record(self, kind: str, body: dict[str, Any]) -> None:
         append_step(self.hold, Entry.Kind(kind), body)
@@ -80,15 +84,21 @@ def append_step(hold: Hold, kind: Entry.Kind, body: dict[str, Any]) -> None:
     """Store a step and its event, and read what came up to it."""
     with transaction.atomic():
         hold.append(Draft(kind=kind, body=body, turn=hold.run.turn))
-        if body["type"] == "declared" and body["cause"] == "resume":
+        if body.get("type") == "declared" and body["cause"] == "resume":
             load_named(hold, [tool["name"] for tool in body["tools"]], "resume")
+        if kind == Entry.Kind.SURFACE:
+            for cause, names in body["loaded"].items():
+                load_named(hold, names, cause)
+            old, by = body["switched"]["old"], body["switched"]["by"]
+            emit(events.ModeChanged(**hold.ids, old=old, new=body["mode"], by=by))
         emit(*_events(hold, body))
     read_on(hold)
 
 
 def _events(hold: Hold, body: Mapping[str, Any]) -> Iterator[Event]:
     """What a step is told as; the arrival of a server changes nothing that was sent."""
-    if body["type"] == "summary":
+    kind = body.get("type")
+    if kind == "summary":
         yield events.ContextCompacted(
             **hold.ids,
             before=body["before"],
@@ -96,7 +106,7 @@ def _events(hold: Hold, body: Mapping[str, Any]) -> Iterator[Event]:
             source=body["source"],
             entries=body["folded"],
         )
-    elif body["type"] == "prune":
+    elif kind == "prune":
         yield events.OutputsPruned(
             **hold.ids,
             cause=body["cause"],
@@ -104,5 +114,5 @@ def _events(hold: Hold, body: Mapping[str, Any]) -> Iterator[Event]:
             images=len(body["images"]),
             saved=body["saved_tokens"],
         )
-    elif body["type"] == "declared":
+    elif kind == "declared":
         yield events.PrefixChanged(**hold.ids, segment="tools", cause=body["cause"])

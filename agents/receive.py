@@ -14,9 +14,10 @@ from agents import events
 from agents.calls import hash_of
 from agents.children import warming
 from agents.children.family import effort_of
-from agents.context.assemble import Assembled
+from agents.context.assemble import Assembled, declaring
 from agents.context.breaks import Sent, compared, judge
 from agents.context.preview import report_of
+from agents.context.startup import mode_in
 from agents.endpoints import Choice
 from agents.errors import (
     ImagesRefused,
@@ -139,7 +140,7 @@ def write_down(
         round=round_number,
         endpoint_name=choice.endpoint.name,
         model_name=choice.language_model.name,
-        mode=run.conversation.mode,
+        mode=mode_in(run.conversation, declaring(hold.items)[0]),
         effort=effort_of(run),
         estimated_tokens=assembled.tokens,
         segments=[

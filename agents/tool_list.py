@@ -10,7 +10,13 @@ from django.db import DatabaseError
 
 from agents.config.layers import effective, of_server_alone
 from agents.config.schema import Settings
-from agents.context.startup import canonical, declaration, kept_settings
+from agents.context.startup import (
+    begun_with,
+    canonical,
+    declaration,
+    mode_in,
+    settings_in,
+)
 from agents.context.tokens import count
 from agents.models import Agent
 from agents.permissions import whole_tool_denials
@@ -61,22 +67,27 @@ class Listed:
 
 
 def list_tools(
-    agent: Agent | None = None, conversation: Conversation | None = None
+    agent: Agent | None = None,
+    conversation: Conversation | None = None,
+    mode: str = "",
 ) -> list[Listed]:
     """By name: as the server has them, or as an agent or a conversation sees them.
 
+    A `mode` goes before the conversation's own.
     One query without an agent and a conversation, two with; no model call ever.
     """
     seen_by = conversation or agent
     found = catalogue(seen_by.workspace_id if seen_by else None)
     rules = seen_by.workspace.permission_rules if seen_by else {}
-    mode = conversation.mode if conversation else "chat"
+    begun = begun_with(conversation) if conversation else {}
+    if not mode:
+        mode = mode_in(conversation, begun) if conversation else "chat"
     surface = surface_for(
         found.tools,
         found.absent,
         whole_tool_denials(rules),
         mode,
-        chosen=_settings(agent, conversation),
+        chosen=settings_in(conversation, begun) if conversation else _settings(agent),
         policy=_policy(seen_by.workspace_id if seen_by else None),
     )
     if conversation is None:
@@ -95,13 +106,8 @@ def _policy(workspace_id: UUID | None) -> Policy:
         return Policy()
 
 
-def _settings(agent: Agent | None, conversation: Conversation | None) -> Settings:
-    """A conversation's are those that it began with.
-
-    The command also lists tools before there is a database: the environment's hold.
-    """
-    if conversation:
-        return kept_settings(conversation)
+def _settings(agent: Agent | None) -> Settings:
+    """The command also lists tools before there is a database: the environment's hold."""
     try:
         return effective(agent).settings
     except DatabaseError:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, cast
 from uuid import UUID, uuid4
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from agents import actions, compact_actions, gauge, mode_actions, queries
 from agents.models import Wait
+from agents.typed import Choice, choice_of, focus_of, is_command, opened_by
 from workspace import attachments, attachments_views, images
 from workspace.access import can, conversation_for, membership, workspace_for
 from workspace.errors import BadInput, Conflict, NotVisible
 from workspace.middleware import wants_json
-from workspace.models import Conversation, QueuedMessage, User
+from workspace.models import Conversation, Entry, QueuedMessage, User
 
 #: Characters of one message; more belongs into a file.
 LONGEST_MESSAGE = 1_000_000
 LONGEST_CLIENT_ID = 64
-COMPACT = re.compile(r"/compact(\s.*)?", re.DOTALL)
 #: Turns whose figures one request asks for.
 MOST_TURNS = 100
 
@@ -89,25 +87,6 @@ def done(
     return redirect(conversation)
 
 
-def explorer_for(conversation: Conversation, text: str) -> str:
-    """The address that `/context` opens, which is no message; "" for any other text."""
-    match text.split():
-        case ["/context"]:
-            query = ""
-        case ["/context", "detail"]:
-            query = "?open"
-        case _:
-            return ""
-    where = [conversation.workspace.slug, conversation.pk]
-    return reverse("agents:context", args=where) + query
-
-
-def focus_of(text: str) -> str | None:
-    """What `/compact` shall keep in particular; None for any text but the command."""
-    match = COMPACT.fullmatch(text.strip())
-    return (match[1] or "").strip() if match else None
-
-
 @login_required
 @require_POST
 def new(request: HttpRequest, slug: str) -> HttpResponse:
@@ -117,14 +96,19 @@ def new(request: HttpRequest, slug: str) -> HttpResponse:
         raise Conflict(
             _("Nothing in this conversation is old enough to be compacted yet.")
         )
+    text = request.POST.get("text", "").strip()
+    choice = choice_of(text)
     conversation = actions.start_conversation(
         workspace=workspace,
         author=person(request),
         agent_name=request.POST.get("agent", "") or "assistant",
         private="private" in request.POST,
+        mode=choice.name if choice and choice.kind == "mode" else "chat",
     )
-    text = request.POST.get("text", "").strip()
-    if address := explorer_for(conversation, text):
+    if choice:
+        chosen(conversation, person(request), choice)
+        return redirect(conversation)
+    if address := opened_by(conversation, text):
         return redirect(address)
     if text:
         actions.post_message(
@@ -141,7 +125,7 @@ def new(request: HttpRequest, slug: str) -> HttpResponse:
 def post(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpResponse:
     """Take a message. The same client id again is answered as the first time."""
     conversation = conversation_for(request.user, slug, conversation_id, "post")
-    if address := explorer_for(conversation, request.POST.get("text", "")):
+    if address := opened_by(conversation, request.POST.get("text", "")):
         if wants_json(request):
             return JsonResponse({"ok": True, "open": address})
         return redirect(address)
@@ -152,6 +136,9 @@ def post(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpResponse
             conversation=conversation, user=person(request), focus=focus
         )
         return done(request, conversation, seq=notice.seq)
+    if choice := choice_of(request.POST.get("text", "")):
+        told = chosen(conversation, person(request), choice)
+        return done(request, conversation, seq=told.seq if told else None)
     files = attached(request, conversation)
     posted = actions.post_message(
         conversation=conversation,
@@ -169,6 +156,15 @@ def post(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpResponse
         queued=str(posted.queued.pk) if posted.queued else None,
         duplicate=posted.duplicate,
     )
+
+
+def chosen(conversation: Conversation, user: User, choice: Choice) -> Entry | None:
+    """Carry out a typed choice; returns the line of the transcript that tells of it."""
+    if choice.kind == "level":
+        return mode_actions.set_level(
+            conversation=conversation, user=user, level=choice.name
+        )
+    return mode_actions.set_mode(conversation=conversation, user=user, mode=choice.name)
 
 
 @login_required
@@ -196,7 +192,7 @@ def resend(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpRespon
     """Put another message in place of one, and answer that."""
     conversation = conversation_for(request.user, slug, conversation_id, "post")
     text = message_text(request)
-    if focus_of(text) is not None or explorer_for(conversation, text):
+    if is_command(conversation, text):
         raise BadInput(_("A command cannot take the place of a message."))
     actions.edit_and_resend(
         conversation=conversation,
@@ -314,6 +310,7 @@ def figures(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpRespo
         "conversation": conversation,
         "workspace": conversation.workspace,
         "header": shown,
+        "may_post": can(request.user, conversation.workspace, "post"),
         "may_manage": can(request.user, conversation.workspace, "manage_endpoints"),
     }
     if not wants_json(request):

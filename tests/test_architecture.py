@@ -43,6 +43,8 @@ LAYERS = (
         "instruction_forms",
         "policy_page",
         "model_views",
+        "mode_views",
+        "typed",
     ),
     (
         "actions",

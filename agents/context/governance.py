@@ -18,13 +18,14 @@ from django.utils import timezone
 from agents.config.layers import effective
 from agents.config.schema import Settings
 from agents.context import outgoing, pictures, pruning, tokens
-from agents.context.assemble import Assembled, assemble
+from agents.context.assemble import Assembled, assemble, declaring
 from agents.context.budget import Counts, Limits
 from agents.context.cadence import Prices
 from agents.context.compaction import RECENT_TURNS, Plan, plan
 from agents.context.folding import fold
 from agents.context.growing import Kept
 from agents.context.reaching import Reach, reach_of, steps
+from agents.context.renewing import Renew, nothing
 from agents.context.restating import forgotten, restated
 from agents.context.view import Item
 from agents.endpoints import Choice
@@ -40,7 +41,9 @@ CACHE_LASTS = timedelta(minutes=10)
 MOST_STEPS = 4
 
 #: Appends an entry of this kind and body to the items at hand.
-Record = Callable[[Literal["notice", "summary"], dict[str, Any]], None]
+Record = Callable[
+    [Literal["notice", "summary", "startup", "surface"], dict[str, Any]], None
+]
 #: Sends the request for a summary; returns its text, "" if there is none.
 Ask = Callable[[Assembled], str]
 
@@ -92,7 +95,8 @@ DEFAULTS = Governance()
 class Maker:
     """Makes the requests of a conversation: all that they follow from but its entries.
 
-    `reach` tells what the conversation can reach as of now. One query.
+    `reach` tells what the conversation can reach as of now. One query. `renew` makes
+    anew what requests begin with, when that is due.
     """
 
     conversation_id: UUID
@@ -103,6 +107,7 @@ class Maker:
     governance: Governance = DEFAULTS
     load: pictures.Load = pictures.nothing
     kept: Kept = field(default_factory=Kept)
+    renew: Renew = nothing
 
     @classmethod
     def of(
@@ -111,6 +116,7 @@ class Maker:
         choice: Choice,
         effort: str,
         kept: Kept | None = None,
+        renew: Renew = nothing,
     ) -> Maker:
         """With the settings that hold now: one query."""
         return cls(
@@ -122,6 +128,7 @@ class Maker:
             Governance.now(conversation),
             pictures.loader(conversation.workspace_id),
             kept or Kept(),
+            renew,
         )
 
     def assemble(self, items: Sequence[Item], plan: Plan | None = None) -> Assembled:
@@ -227,7 +234,8 @@ class Maker:
         if last is None or timezone.now() - last.at > CACHE_LASTS:
             return True
         endpoint, model = self.choice.endpoint, self.choice.language_model
-        now = endpoint.name, model.name, self.mode
+        mode = declaring(items)[0].get("mode") or self.mode
+        now = endpoint.name, model.name, mode
         return now != (last.endpoint_name, last.model_name, last.mode)
 
 
@@ -246,6 +254,8 @@ def governed(
     as too large. Raises ContextOverflow when it cannot be made to fit, if it is to be
     sent.
     """
+    for kind, body in maker.renew(items):
+        record(kind, body)
     for body in steps(maker.reach(items), items):
         record("notice", body)
     if lost := maker.schemas(items):
@@ -294,6 +304,14 @@ def compacted(
         text = ask(maker.assemble(items, plan)) if plan.by_model else ""
         _take(plan, items, text, maker, record)
     return plan.refusal
+
+
+def renewed(items: Sequence[Item], maker: Maker) -> list[Item]:
+    """The entries with what the next request would begin with, with nothing stored."""
+    ahead = list(items)
+    for kind, body in maker.renew(items):
+        ahead.append(Item(ahead[-1].seq + 1, kind, body))
+    return ahead
 
 
 def foreseen(items: Sequence[Item], maker: Maker) -> Assembled:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.context.assemble import Assembled, items_of
-from agents.context.governance import Maker, foreseen
+from agents.context.governance import Maker, foreseen, renewed
 from agents.context.reaching import Reach
+from agents.context.renewing import renewal_for
 from agents.context.report import Counted, Report, make_report
 from agents.context.startup import canonical, declaration
 from agents.context.tokens import count
 from agents.endpoints import choose
-from agents.models import Agent, LanguageModel, ModelCall
+from agents.models import Agent, LanguageModel, ModelCall, Run
 from agents.surface.index import group_of
 from workspace.models import Conversation
 
@@ -48,8 +49,9 @@ def preview(conversation: Conversation, agent: Agent) -> Preview:
     """
     choice = choose(conversation, agent)
     model = choice.language_model
-    maker = Maker.of(conversation, choice, agent.effort)
-    items = items_of(conversation)
+    renew = renewal_for(conversation, agent, lambda: not _is_mid_turn(conversation))
+    maker = Maker.of(conversation, choice, agent.effort, renew=renew)
+    items = renewed(items_of(conversation), maker)
     assembled = foreseen(items, maker)
     return Preview(
         assembled,
@@ -58,6 +60,12 @@ def preview(conversation: Conversation, agent: Agent) -> Preview:
         on_demand(conversation, maker.reach(items), assembled),
         model,
     )
+
+
+def _is_mid_turn(conversation: Conversation) -> bool:
+    """Whether a run has made requests and will make more. One query."""
+    runs = Run.objects.filter(conversation=conversation, state__in=Run.OPEN)
+    return runs.filter(round__gt=0).exists()
 
 
 def report_of(

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.config.layers import effective, thawed
 from agents.config.schema import Settings
 from agents.context.assemble import declaring
 from agents.context.startup import (
     catalogue_and_surface,
     declared_rows,
+    mode_in,
     present_servers,
+    settings_in,
 )
 from agents.context.view import Item, standing
 from agents.surface.arrivals import changes, told
@@ -59,15 +60,11 @@ class Reach:
 
 def reach_of(conversation: Conversation, items: Sequence[Item]) -> Reach:
     """One query, for the workspace's servers."""
-    chosen = settings_of(conversation, items)
-    known, surface = catalogue_and_surface(conversation, chosen)
+    begun = declaring(items)[0]
+    chosen = settings_in(conversation, begun)
+    mode = mode_in(conversation, begun)
+    known, surface = catalogue_and_surface(conversation, chosen, mode)
     return Reach(known, surface, declared_names(items), chosen)
-
-
-def settings_of(conversation: Conversation, items: Sequence[Item]) -> Settings:
-    """The settings that the conversation began with; those of now if it kept none."""
-    kept = declaring(items)[0].get("settings")
-    return effective(conversation).settings if kept is None else thawed(kept)
 
 
 def declared_names(items: Sequence[Item]) -> frozenset[str]:

@@ -153,6 +153,7 @@ def surface_body(
     servers = present_servers(known, start.surface)
     return {
         **declared_rows(declared),
+        "mode": conversation.mode,
         "system": system_blocks(
             agent, conversation.mode, override, child=child is not None
         ),
@@ -278,25 +279,40 @@ def kept_settings(conversation: Conversation) -> Settings:
 
     Those that hold now, if it has none or is older than settings. Up to three queries.
     """
+    return settings_in(conversation, begun_with(conversation))
+
+
+def begun_with(conversation: Conversation) -> dict[str, Any]:
+    """The conversation's latest surface; empty without one. One query."""
     entry = (
         conversation.entries.filter(kind=Entry.Kind.SURFACE)
         .select_related("stored")
         .order_by("-seq")
         .first()
     )
-    kept = transcript.body(entry).get("settings") if entry else None
+    return transcript.body(entry) if entry else {}
+
+
+def settings_in(conversation: Conversation, surface: dict[str, Any]) -> Settings:
+    """The settings that a surface was made with; those of now if it kept none."""
+    kept = surface.get("settings")
     return effective(conversation).settings if kept is None else thawed(kept)
 
 
+def mode_in(conversation: Conversation, surface: dict[str, Any]) -> str:
+    """The mode that a surface was made for: another one may be chosen for later."""
+    return str(surface.get("mode") or conversation.mode)
+
+
 def catalogue_and_surface(
-    conversation: Conversation, chosen: Settings
+    conversation: Conversation, chosen: Settings, mode: str = ""
 ) -> tuple[Catalogue, Surface]:
     """Every tool that is known here, and what becomes of each in this conversation.
 
     One query, for the workspace's servers.
     """
     known = catalogue(conversation.workspace_id)
-    return known, surface_of(conversation, known, chosen)
+    return known, surface_of(conversation, known, chosen, mode=mode)
 
 
 def surface_of(
@@ -304,18 +320,19 @@ def surface_of(
     known: Catalogue,
     chosen: Settings,
     child: Limits | None = None,
+    mode: str = "",
 ) -> Surface:
     """What becomes of these tools in the conversation, by policy, settings and rules.
 
     One query, for the policy. `child`: the limits of a child that is about to be made;
-    one that exists has its own.
+    one that exists has its own. Without a `mode`, in the one that is chosen.
     """
     denials = whole_tool_denials(conversation.workspace.permission_rules)
     return surface_for(
         known.tools,
         known.absent,
         denials,
-        conversation.mode,
+        mode or conversation.mode,
         chosen=chosen,
         policy=policy_of(conversation.workspace_id),
         child=child or limits_of(conversation),
@@ -323,16 +340,21 @@ def surface_of(
 
 
 def tools_and_surface(
-    conversation: Conversation, chosen: Settings
+    conversation: Conversation, chosen: Settings, mode: str = ""
 ) -> tuple[tuple[Tool, ...], Surface]:
     """The tools that can run here, and what becomes of each in this conversation."""
-    known, surface = catalogue_and_surface(conversation, chosen)
+    known, surface = catalogue_and_surface(conversation, chosen, mode)
     return known.present, surface
 
 
 def deferred_tools(conversation: Conversation) -> list[Tool]:
     """The tools that the conversation can find, and does not declare."""
-    tools, chosen = tools_and_surface(conversation, kept_settings(conversation))
+    begun = begun_with(conversation)
+    tools, chosen = tools_and_surface(
+        conversation,
+        settings_in(conversation, begun),
+        mode_in(conversation, begun),
+    )
     return [tool for tool in tools if tool.name in chosen.deferred]
 
 

@@ -20,6 +20,9 @@ TIERS: dict[Tag, int] = {
 #: Without these nothing that is on demand could be found.
 BRIDGE = ("tool_search", "tool_call", "list_my_tools")
 
+#: Where plans are written while nothing else may be: Markdown, in this folder itself.
+PLANS = ".tallyroom/plans/"
+
 #: A person must always be reachable.
 PINNED = ("ask_user",)
 

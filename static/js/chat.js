@@ -223,6 +223,7 @@ async function showRights() {
 
 async function renew() {
   list.soon(0);
+  refreshFigures();
   const page = await getPart(location.pathname).catch(() => null);
   if (!page) return;
   const fresh = new DOMParser().parseFromString(page.html, "text/html");
@@ -327,12 +328,18 @@ function send(event) {
   }
   if (attached.busy) return toast(say("stillUploading"));
   if (!text && (composer.editing || !attached.items.length)) return;
-  const command = text.match(/^\/context(\s+detail)?$/);
-  if (command && !composer.editing) {
+  const context = text.match(/^\/context(\s+detail)?$/);
+  if (context && !composer.editing) {
     composer.set("");
-    return location.assign(dataset.context + (command[1] ? "?open" : ""));
+    return location.assign(dataset.context + (context[1] ? "?open" : ""));
   }
-  if (/^\/compact(\s|$)/.test(text) && !composer.editing) return compact(text);
+  const page = text.match(/^\/(mode|tools)$/);
+  if (page && !composer.editing) {
+    composer.set("");
+    return location.assign(dataset[page[1]]);
+  }
+  const runs = /^\/(compact(\s|$)|mode\s+\S+$|plan$)/.test(text);
+  if (runs && !composer.editing) return command(text);
   const when = form.elements.when?.value ?? "steer";
   const editing = composer.editing;
   endEditing();
@@ -348,11 +355,11 @@ function send(event) {
 }
 
 // A command is no message: what was typed stays when it is refused.
-async function compact(text) {
+async function command(text) {
   composer.set("");
   try {
     const { seq } = await post(dataset.post, { text });
-    await entries.catchUp(seq).catch(() => {});
+    if (seq) await entries.catchUp(seq).catch(() => {});
     refreshTail();
   } catch (error) {
     if (!composer.text) composer.set(text);

@@ -154,6 +154,8 @@ ROWS = {
     ),
     "agents:figures": page(),
     "agents:model_choice": page("member"),
+    "agents:mode_choice": page("member"),
+    "agents:tools": page(),
     "agents:erase": page("owner"),
     "agents:context": page(),
     "agents:context_json": page(),

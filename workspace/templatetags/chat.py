@@ -151,6 +151,17 @@ def outcome(card: Card) -> str:
 
 
 @register.filter
+def mode_label(value: str) -> str:
+    """The name of a mode for people; a mode that is not known stands as it is."""
+    return {
+        "chat": _("Agent"),
+        "plan": _("Plan"),
+        "review": _("Review"),
+        "orchestrate": _("Orchestrate"),
+    }.get(value, value)
+
+
+@register.filter
 def level_label(value: str) -> str:
     """The name of an approval level, as the page's head shows it."""
     return {

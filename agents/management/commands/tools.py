@@ -38,7 +38,7 @@ class Command(BaseCommand):
         conversation = _conversation(wanted) if wanted else None
         if agent and conversation and agent.workspace_id != conversation.workspace_id:
             raise _refused("That agent and that conversation are in two workspaces.")
-        rows = list_tools(agent, conversation)
+        rows = list_tools(agent, conversation, options["mode"] or "")
         self.stdout.write(_as_json(rows) if options["json"] else _as_text(rows))
 
 
