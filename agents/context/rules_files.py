@@ -26,6 +26,8 @@ LARGEST_BYTES = 2 * 1024 * 1024  # of one file
 MOST_BYTES = 16 * 1024 * 1024  # of all files of one look
 _MOST_VISITED = 20_000  # names that one look goes through
 _MOST_LINKS = 5
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FIRST_NAMES = frozenset(kind.partition("/")[0] for kind in KINDS)
 _BINARY_SAMPLE = 8_192  # bytes in which a NUL betrays a binary file
 
 
@@ -205,25 +207,42 @@ def _below(root: Root) -> Iterator[tuple[str, str]]:
     """Paths and folders of the files in sub-folders, by depth, then by path."""
     waiting: deque[tuple[str, ...]] = deque([()])
     visited = 0
-    while waiting and visited <= _MOST_VISITED:
-        parts = waiting.popleft()
-        names, folders = _look(root, parts)
-        visited += len(names)
-        if parts:
-            folder = "/".join(parts)
-            for path in kinds_in(root, folder, names):
-                yield path, folder
-        if len(parts) < DEEPEST:
-            waiting.extend((*parts, name) for name in folders)
-
-
-def _look(root: Root, parts: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """All names in a folder, and the folders among them that are looked into."""
     try:
-        with root.enter(parts) as descriptor, os.scandir(descriptor) as entries:
-            found = [(one.name, one.is_dir(follow_symlinks=False)) for one in entries]
-    except (ToolError, OSError):
+        top = os.open(root.folder, _FOLDER)
+    except OSError:
+        return
+    try:
+        while waiting and visited <= _MOST_VISITED:
+            parts = waiting.popleft()
+            names, folders = _look(top, "/".join(parts))
+            visited += len(names)
+            if parts and not _FIRST_NAMES.isdisjoint(names):
+                folder = "/".join(parts)
+                for path in kinds_in(root, folder, names):
+                    yield path, folder
+            if len(parts) < DEEPEST:
+                waiting.extend((*parts, name) for name in folders)
+    finally:
+        os.close(top)
+
+
+def _look(top: int, folder: str) -> tuple[list[str], list[str]]:
+    """All names in a folder, and the folders among them that are looked into.
+
+    Opened in one step: were a folder above it swapped for a link meanwhile, this would
+    see names only; the files are opened component by component.
+    """
+    try:
+        descriptor = os.open(folder or ".", _FOLDER, dir_fd=top)
+    except OSError:
         return [], []
+    try:
+        with os.scandir(descriptor) as entries:
+            found = [(one.name, one.is_dir(follow_symlinks=False)) for one in entries]
+    except OSError:
+        return [], []
+    finally:
+        os.close(descriptor)
     names = [name for name, _ in found]
     folders = [
         name
