@@ -59,15 +59,19 @@ def _begin(conversation: Conversation, user: User) -> None:
 
 
 def _covering(conversation: Conversation, seqs: set[int]) -> set[int]:
-    """Summaries of entries that shall go: they say the same in other words."""
-    summaries = conversation.entries.filter(kind=Entry.Kind.SUMMARY)
-    found = list(summaries.select_related("stored"))
+    """Entries that say what shall go in other words: summaries, and steps of pruning."""
+    kinds = (Entry.Kind.SUMMARY, Entry.Kind.NOTICE)
+    entries = conversation.entries.filter(kind__in=kinds)
+    found = list(entries.select_related("stored"))
     covered = zip(found, transcript.bodies(found), strict=True)
     return {entry.seq for entry, body in covered if _covers(body, seqs)}
 
 
 def _covers(body: dict[str, Any], seqs: set[int]) -> bool:
+    """A step of pruning holds the smaller arguments that stand for larger ones."""
     first, last = body.get("covers", (1, 0))
+    if body.get("type") == "prune" and not seqs.isdisjoint(map(int, body["arguments"])):
+        return True
     return any(first <= seq <= last for seq in seqs)
 
 

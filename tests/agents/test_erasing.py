@@ -72,6 +72,17 @@ def test_the_conversation_goes_on_without_what_was_erased(stage, secret_turn, ow
     assert "Hello?" in body
 
 
+def test_a_step_of_pruning_that_repeats_arguments_of_what_was_erased_goes_too(
+    stage, secret_turn, owner
+):
+    [entry] = secret_turn.entries.filter(kind=Entry.Kind.ASSISTANT)[:1]
+    arguments = {str(entry.seq): {"call": f'{{"path": "{WORD}"}}'}}
+    step = {"type": "prune", "stubs": {}, "arguments": arguments, "images": []}
+    transcript.append(stage.conversation.pk, Draft(Entry.Kind.NOTICE, step))
+    erase(stage, owner, secret_turn.pk)
+    assert WORD not in everything_stored()
+
+
 def test_a_summary_of_what_was_erased_goes_too(stage, secret_turn, owner):
     summary = {"text": f"They said {WORD}.", "covers": [3, 5], "kept": []}
     transcript.append(stage.conversation.pk, Draft(Entry.Kind.SUMMARY, summary))
