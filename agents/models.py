@@ -318,7 +318,10 @@ class ModelCall(models.Model):
     error = models.TextField(blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["run", "round"])]
+        indexes = [
+            models.Index(fields=["run", "round"]),
+            models.Index(fields=["at"], name="model_call_by_time"),
+        ]
 
     def __str__(self) -> str:
         return f"Model call {self.pk} ({self.model_name})"

@@ -194,6 +194,13 @@ RUN_LEASE_SECONDS = env.number("RUN_LEASE_SECONDS", 30, least=0.5)
 RUN_LEASE_RENEW_SECONDS = env.number("RUN_LEASE_RENEW_SECONDS", 10, least=0.1)
 SWEEP_SECONDS = env.number("SWEEP_SECONDS", 15, least=0.1)
 WORKER_SWEEP_SECONDS = env.number("WORKER_SWEEP_SECONDS", 5, least=0.1)
+#: Days that the events of runs are kept; 0 keeps them for ever.
+RECORD_DAYS = env.whole("RECORD_DAYS", 180)
+#: What the beat does for apps above its own: name, seconds, function.
+UPPER_CHORES = [
+    ("roll-ups", 60, "observability.rollups.keep"),
+    ("forget old records", 3600, "observability.rollups.forget_old_records"),
+]
 DRAIN_SECONDS = env.number("DRAIN_SECONDS", 30)
 # How long an approval or a question stays open before it counts as denied.
 WAIT_TIMEOUT_SECONDS = env.number("WAIT_TIMEOUT_SECONDS", 86_400, least=0.1)

@@ -16,6 +16,7 @@ from datetime import timedelta
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from agents.calibration import calibrate
 from agents.models import Lease
@@ -58,6 +59,10 @@ def chores() -> list[Chore]:
         Chore("index messages", 60, index_messages),
         Chore("calibrate", 600, calibrate),
         Chore("forget unsent files", 3600, forget_unsent),
+        *(
+            Chore(name, seconds, import_string(path))
+            for name, seconds, path in settings.UPPER_CHORES
+        ),
     ]
 
 
