@@ -2,11 +2,12 @@
 
 from django.urls import path
 
-from observability import views
+from observability import insights_views, views
 
 app_name = "observability"
 urlpatterns = [
     path("observability/", views.home, name="home"),
+    path("w/<str:slug>/observability/insights/", insights_views.page, name="insights"),
     path("w/<str:slug>/settings/agents/<str:name>/logs/", views.logs, name="logs"),
     path("w/<str:slug>/runs/<uuid:run_id>/", views.run, name="run"),
     path(

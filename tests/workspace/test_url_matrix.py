@@ -200,6 +200,7 @@ ROWS = {
     ),
     # what happened
     "observability:home": signed_in(),
+    "observability:insights": page(),
     "observability:logs": page(things=AGENT),
     "observability:run": page(),
     "observability:run_records": page(),
