@@ -60,7 +60,13 @@ class Reach:
 
 def is_alone(conversation: Conversation) -> bool:
     """Whether only the person who began it can read the conversation."""
-    return conversation.private and not conversation.invited.exists()
+    top = top_of(conversation)
+    return top.private and not top.invited.exists()
+
+
+def top_of(conversation: Conversation) -> Conversation:
+    """The conversation of people that decides who may read this one."""
+    return conversation.top or conversation
 
 
 def digest_of(conversation: Conversation, chosen: Settings) -> str:
@@ -250,7 +256,8 @@ class Desk:
         run, author = self.run, self.run.turn.author
         if scope == Memory.Scope.USER and author is None:
             raise BadInput("Nobody asked for this run; save it for the workspace.")
-        if run.conversation.private and scope != Memory.Scope.USER:
+        private = top_of(run.conversation).private
+        if private and scope != Memory.Scope.USER:
             raise NotAllowed(
                 "This conversation is private: what is said here can be kept for its "
                 "person alone. Use scope user."
@@ -261,7 +268,7 @@ class Desk:
             user=author if scope == Memory.Scope.USER else None,
             agent=run.agent if scope == Memory.Scope.AGENT else None,
             text=text,
-            private=run.conversation.private,
+            private=private,
             source=Memory.Source.TOOL,
             created_by=author,
             conversation_id=run.conversation_id,

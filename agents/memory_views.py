@@ -16,11 +16,14 @@ from django.views.decorators.http import require_POST
 from agents import memory_actions
 from agents.config.layers import effective
 from agents.memories import LONGEST, may_change
-from agents.models import Agent, Memory
+from agents.models import Agent, Memory, MemoryRun
 from workspace.access import can, require, workspace_for
 from workspace.errors import BadInput, Conflict, NotVisible, TooMuch
 from workspace.models import Conversation, User, Workspace
 from workspace.people_views import page, person
+
+#: Runs of the memory agents that the page shows.
+MOST_RUNS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,14 @@ def groups_of(workspace: Workspace, user: User) -> list[Group]:
     return groups
 
 
+def runs_of(workspace: Workspace, user: User) -> list[MemoryRun]:
+    """What the memory agents did lately: for the person, and for an admin all of it."""
+    found = MemoryRun.objects.filter(workspace=workspace).select_related("user")
+    if not can(user, workspace, "manage_workspace"):
+        found = found.filter(user=user)
+    return list(found.order_by("-created_at")[:MOST_RUNS])
+
+
 @login_required
 @page
 def memory(request: HttpRequest, slug: str) -> HttpResponse:
@@ -126,6 +137,7 @@ def memory_page(
         "problem": problem,
         "text": text,
         "longest": LONGEST,
+        "runs": runs_of(workspace, user),
         "is_on": effective(workspace).settings.memory.enabled,
         "may_add": can(user, workspace, "post"),
         "may_share": can(user, workspace, "manage_workspace"),

@@ -568,6 +568,69 @@ class Memory(models.Model):
         return f"Memory {self.pk} ({self.scope})"
 
 
+class MemoryRun(models.Model):
+    """One pass of a memory agent: what it was for, what it cost, what came of it.
+
+    Nothing it does has an effect before its end, so a lost one is simply done again.
+    """
+
+    class Kind(models.TextChoices):
+        EXTRACTION = "extraction", _("after a conversation")
+        CONSOLIDATION = "consolidation", _("at night")
+
+    class State(models.TextChoices):
+        QUEUED = "queued", _("queued")
+        RUNNING = "running", _("running")
+        FINISHED = "finished", _("finished")
+        FAILED = "failed", _("failed")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.PROTECT, related_name="memory_runs"
+    )
+    kind = models.CharField(max_length=13, choices=Kind.choices)
+    user = models.ForeignKey(
+        User, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    conversation = models.ForeignKey(
+        Conversation, null=True, on_delete=models.PROTECT, related_name="memory_runs"
+    )
+    upto_seq = models.PositiveBigIntegerField(
+        default=0, help_text="The last entry of the conversation that it looks at."
+    )
+    state = models.CharField(max_length=8, choices=State.choices, default=State.QUEUED)
+    tries = models.PositiveIntegerField(default=0)
+    claimed_until = models.DateTimeField(null=True)
+    missing = models.JSONField(
+        default=dict, help_text="Tools that it had to do without, and why."
+    )
+    message = models.TextField(blank=True)
+    changes = models.PositiveIntegerField(default=0)
+    model_name = models.CharField(max_length=160, blank=True)
+    tokens_in = models.PositiveBigIntegerField(default=0)
+    tokens_out = models.PositiveBigIntegerField(default=0)
+    cost = models.DecimalField(max_digits=14, decimal_places=6, null=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["conversation", "upto_seq"],
+                condition=Q(kind="extraction"),
+                name="an_extraction_once_per_head",
+            )
+        ]
+        indexes = [models.Index(fields=["workspace", "-created_at"])]
+
+    def __str__(self) -> str:
+        return f"Memory run {self.pk} ({self.kind}, {self.state})"
+
+    @property
+    def is_degraded(self) -> bool:
+        return bool(self.missing)
+
+
 class McpServer(models.Model):
     """A server of tools that a workspace uses, with what it last said it offers.
 

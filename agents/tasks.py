@@ -15,7 +15,7 @@ from django.db import (
     close_old_connections,
 )
 
-from agents import runs, worker
+from agents import memory_agents, runs, worker
 from agents.children.warming import wait_for_first
 from agents.endpoints import Choice, choose
 from agents.errors import (
@@ -45,6 +45,13 @@ def play(run_id: str) -> None:
     if hold is not None:
         with worker.holding(hold):
             play_held(hold)
+
+
+@shared_task(name="agents.remember", ignore_result=True)
+def remember(memory_run_id: str) -> None:
+    """Let a memory agent work, unless another worker has begun it."""
+    if not worker.draining():
+        memory_agents.play(UUID(memory_run_id))
 
 
 def play_held(hold: Hold, choice: Choice | None = None) -> None:

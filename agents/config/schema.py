@@ -354,6 +354,31 @@ class MemoryGroup(Group):
             in_force=True,
         ),
     ] = True
+    extraction: Annotated[
+        bool,
+        About(
+            _("Notes after a conversation"),
+            _(
+                "Five minutes after the last answer an agent reads what was said and "
+                "keeps what later conversations should know."
+            ),
+            _("Off to save its cost: agents then keep only what they are told to."),
+            effect="next call",
+            in_force=True,
+        ),
+    ] = True
+    consolidation: Annotated[
+        bool,
+        About(
+            _("Tidy notes at night"),
+            _(
+                "Once a night an agent joins notes that say the same and corrects others."
+            ),
+            _("Off where people keep the notes tidy themselves."),
+            effect="next call",
+            in_force=True,
+        ),
+    ] = True
     digest_entries: Annotated[
         int,
         Ge(0),

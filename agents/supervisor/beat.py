@@ -19,6 +19,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from agents.calibration import calibrate
+from agents.memory_schedule import remember
 from agents.models import Lease
 from agents.sweeper import sweep
 from workspace.attachments import forget_unsent
@@ -58,6 +59,7 @@ def chores() -> list[Chore]:
         Chore("sign heads", 3600, sign_heads),
         Chore("index messages", 60, index_messages),
         Chore("calibrate", 600, calibrate),
+        Chore("remember", 60, remember),
         Chore("forget unsent files", 3600, forget_unsent),
         *(
             Chore(name, seconds, import_string(path))

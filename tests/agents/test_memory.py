@@ -19,7 +19,7 @@ from agents.models import Memory, Run
 from agents.providers.scripted import calls, says
 from workspace import transcript
 from workspace.errors import BadInput, NotAllowed, NotVisible, TooMuch
-from workspace.models import Change, Entry
+from workspace.models import Change, Conversation, Entry
 
 pytestmark = pytest.mark.django_db
 
@@ -363,3 +363,22 @@ def test_a_run_for_nobody_saves_for_no_person(script, stage, owner):
     run.turn.save()
     stage.play()
     assert "save it for the workspace" in result(stage)["error"]["message"]
+
+
+def test_a_child_of_a_private_conversation_is_as_private(
+    script, stage, workspace, owner
+):
+    parent = start_conversation(workspace=workspace, author=owner, private=True)
+    note(workspace, "Looks for another job.", "user", user=owner, private=True)
+    child = stage.conversation
+    script(
+        calls("memory_search", query="job"),
+        calls("memory_save", text="A plan.", scope="workspace"),
+        says("Done."),
+    )
+    stage.post("Go on")
+    Conversation.objects.filter(pk=child.pk).update(parent=parent, top=parent)
+    stage.play()
+    found, refused = stage.entries("tool_result")
+    assert "another job" in found["output"]
+    assert "This conversation is private" in refused["error"]["message"]
