@@ -158,14 +158,14 @@ def prepare(
         raise ToolError(
             results.interruption_of(call)["error"]["message"], code="interrupted"
         )
+    if tool.waits_for == "children" and reporting.is_begun(call):
+        return result_of_child(call)
     arguments = read_arguments(tool, text)
     unchecked = watch.is_early(call)
     if not unchecked and (known := watch.check(call, tool, arguments)):
         return known
     if tool.waits_for == "question":
         return answer_of_people(hold, call, arguments)
-    if tool.waits_for == "children" and reporting.is_begun(call):
-        return result_of_child(call)
     permit(hold, call, tool, arguments)
     return Ready(
         call,

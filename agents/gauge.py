@@ -153,6 +153,7 @@ class WaitCard:
 
     wait: Wait
     may_answer: bool
+    child: Conversation | None = None
     may_last: bool = False
     may_always: bool = False
     tool: str = ""
@@ -163,11 +164,12 @@ class WaitCard:
 
     @classmethod
     def of(cls, wait: Wait, user: User, member: Membership | None) -> WaitCard:
-        payload = wait.payload
+        payload, asking = wait.payload, wait.run.conversation
         lasts = _would_last(payload)
         return cls(
             wait=wait,
             may_answer=_may_answer(wait, user, member),
+            child=asking if asking.parent_id else None,
             may_last=lasts,
             may_always=lasts and _manages_rules(member),
             tool=str(payload.get("tool", "")),

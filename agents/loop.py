@@ -64,6 +64,7 @@ def execute(hold: Hold, choice: Choice) -> None:
 def play_round(hold: Hold, choice: Choice, standing: Standing) -> None:
     """Ask the model once; the calls it asks for are open afterwards."""
     reporting = standing.reporting
+    runs.push_of_child(hold.run.conversation)
     check_rights(hold.run)
     try:
         check_limits(hold, standing)
@@ -122,5 +123,6 @@ def finish_round(hold: Hold, calls: list[ToolCall]) -> None:
     conversation = hold.run.conversation
     conversation.approval_level = family.level_of(conversation)
     conversation.workspace.refresh_from_db(fields=["permission_rules", "network"])
+    runs.push_of_child(conversation)
     answer_calls(hold, calls)
     emit(events.RoundFinished(**hold.ids, round=calls[0].round, calls=len(calls)))

@@ -54,7 +54,8 @@ def open_waits(conversation: Conversation) -> list[Wait]:
         outcome="",
         kind__in=(Wait.Kind.QUESTION, Wait.Kind.APPROVAL),
     )
-    return list(waits.select_related("run__turn", "tool_call").order_by("opened_at"))
+    whole = waits.select_related("run__turn", "run__conversation", "tool_call")
+    return list(whole.order_by("opened_at"))
 
 
 def running_calls(conversation: Conversation) -> list[ToolCall]:

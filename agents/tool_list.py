@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import DatabaseError
 
+from agents.children.family import limits_of
 from agents.config.layers import effective, of_server_alone
 from agents.config.schema import Settings
 from agents.context.startup import (
@@ -89,6 +90,7 @@ def list_tools(
         mode,
         chosen=settings_in(conversation, begun) if conversation else _settings(agent),
         policy=_policy(seen_by.workspace_id if seen_by else None),
+        child=limits_of(conversation) if conversation else None,
     )
     if conversation is None:
         return listed(found.tools, surface)

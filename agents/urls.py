@@ -27,6 +27,7 @@ urlpatterns: list[URLPattern] = [
     path(CHAT + "withdraw", views.withdraw, name="withdraw"),
     path(CHAT + "level", views.level, name="level"),
     path(CHAT + "waits", views.waits, name="waits"),
+    path(CHAT + "children", views.children, name="children"),
     path(CHAT + "waits/<uuid:wait_id>", views.answer, name="answer"),
     path(CHAT + "figures", views.figures, name="figures"),
     path(CHAT + "model/", model_views.model, name="model_choice"),

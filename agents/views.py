@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from agents import actions, compact_actions, gauge, mode_actions, queries
+from agents.children.showing import cards_of
 from agents.models import Wait
 from agents.typed import Choice, choice_of, focus_of, is_command, opened_by
 from workspace import attachments, attachments_views, images
@@ -262,6 +263,23 @@ def waits(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpRespons
     is_part = request.headers.get("Sec-Fetch-Mode", "navigate") != "navigate"
     return render(
         request, "agents/_waits.html" if is_part else "agents/waits.html", context
+    )
+
+
+@login_required
+@require_GET
+def children(request: HttpRequest, slug: str, conversation_id: UUID) -> HttpResponse:
+    """Children at work: as a fragment, or as a page of their own."""
+    conversation = conversation_for(request.user, slug, conversation_id)
+    context = {
+        "conversation": conversation,
+        "workspace": conversation.workspace,
+        "cards": cards_of(conversation),
+        "may_stop": can(request.user, conversation.workspace, "post"),
+    }
+    is_part = request.headers.get("Sec-Fetch-Mode", "navigate") != "navigate"
+    return render(
+        request, "agents/_children.html" if is_part else "agents/children.html", context
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -151,6 +151,8 @@ class RunFigures:
     tokens_out: int
     cost: Decimal | None
     loads: int
+    depth: int = 0
+    parent: UUID | None = None
 
     @property
     def seconds(self) -> float | None:
@@ -185,7 +187,7 @@ def visible_runs(user: User) -> QuerySet[Run]:
     """The runs of all conversations that the person may see."""
     return Run.objects.filter(
         conversation__in=Conversation.objects.visible_to(user).values("pk")
-    ).select_related("workspace", "conversation", "agent", "started_by")
+    ).select_related("workspace", "conversation", "agent", "started_by", "delegation")
 
 
 def run_for(user: User, slug: str, run_id: UUID) -> Run:
@@ -208,7 +210,38 @@ def list_runs(
     rows = list(runs.order_by("-created_at", "-pk")[: RUNS + 1])
     loads = count_loads([run.pk for run in rows[:RUNS]])
     figures = [run_figures(run, loads.get(run.pk, 0)) for run in rows[:RUNS]]
-    return figures, figures[-1].page_key if len(rows) > RUNS else ""
+    older = figures[-1].page_key if len(rows) > RUNS else ""
+    return with_children(figures), older
+
+
+def with_children(figures: list[RunFigures]) -> list[RunFigures]:
+    """The runs, each followed by the children that worked for it. Two queries a level.
+
+    A child that the list shows by itself already is not shown twice.
+    """
+    shown = {one.id for one in figures}
+    below = _children_of([one.id for one in figures if not one.depth], 1)
+    deeper = _children_of([one.id for rows in below.values() for one in rows], 2)
+    found: list[RunFigures] = []
+    for one in figures:
+        found.append(one)
+        for child in below.get(one.id, ()):
+            if child.id not in shown:
+                found += [child, *deeper.get(child.id, ())]
+    return found
+
+
+def _children_of(run_ids: list[UUID], depth: int) -> dict[UUID, list[RunFigures]]:
+    runs = Run.objects.filter(delegation__parent_run__in=run_ids).select_related(
+        "workspace", "conversation", "agent", "started_by", "delegation"
+    )
+    rows = list(runs.order_by("created_at", "pk"))
+    loads = count_loads([run.pk for run in rows])
+    found: dict[UUID, list[RunFigures]] = {}
+    for run in rows:
+        one = replace(run_figures(run, loads.get(run.pk, 0)), depth=depth)
+        found.setdefault(run.delegation.parent_run_id, []).append(one)
+    return found
 
 
 def _place(key: str) -> tuple[datetime, UUID] | None:
@@ -253,7 +286,14 @@ def run_figures(run: Run, loads: int) -> RunFigures:
         tokens_out=run.tokens_out,
         cost=run.cost,
         loads=loads,
+        parent=parent_of(run),
     )
+
+
+def parent_of(run: Run) -> UUID | None:
+    """The run that a child works for. No query when its delegation was selected."""
+    found = getattr(run, "delegation", None)
+    return found.parent_run_id if found else None
 
 
 def head_seq(run_id: UUID) -> int:

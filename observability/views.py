@@ -79,7 +79,7 @@ def seq(request: HttpRequest, name: str) -> int | None:
 def home(request: SignedInRequest) -> HttpResponse:
     """The latest runs of all workspaces of the person."""
     runs, older = queries.list_runs(
-        queries.visible_runs(request.user),
+        queries.visible_runs(request.user).filter(delegation=None),
         state=request.GET.get("state", ""),
         before=request.GET.get("before", ""),
     )
@@ -131,7 +131,8 @@ def run(request: SignedInRequest, slug: str, run_id: UUID) -> HttpResponse:
     loads = queries.count_loads([row.pk])
     context = {
         "workspace": row.workspace,
-        "run": queries.run_figures(row, loads.get(row.pk, 0)),
+        "run": (figures := queries.run_figures(row, loads.get(row.pk, 0))),
+        "children": queries.with_children([figures])[1:],
         "question": question,
         "window": window,
         "groups": [

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from agents.models import Delegation, Run, Wait
+from agents.models import Agent, Delegation, Run, Wait
 from agents.surface.limits import Limits
 from workspace.models import Conversation
 
@@ -52,6 +52,14 @@ def effort_of(run: Run) -> str:
     """How hard its model shall think; a child inherits it."""
     delegation = delegation_of(run)
     return delegation.effort if delegation else run.agent.effort
+
+
+def effort_in(conversation: Conversation, agent: Agent) -> str:
+    """The same for what is looked at from outside; one query for a child."""
+    if conversation.parent_id is None:
+        return agent.effort
+    found = Delegation.objects.filter(conversation=conversation.pk)
+    return found.values_list("effort", flat=True).first() or ""
 
 
 def of_people(conversation_id: UUID) -> Q:

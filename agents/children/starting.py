@@ -167,11 +167,20 @@ class _Child:
 
     @cached_property
     def message(self) -> str:
-        files = briefing.files(
-            self.parent.root, self.arguments.context.get("files", ())
-        )
+        given = self.arguments.context
+        root, workspace_id = self.parent.root, self.hold.run.workspace_id
+        parts = [
+            self.notes,
+            *briefing.skills(workspace_id, root, given.get("skills", ())),
+            *briefing.files(root, given.get("files", ())),
+        ]
         unsaid = self.agent if self.is_full else None
-        return briefing.brief(self.arguments.task, files, self.rounds, unsaid)
+        return briefing.brief(self.arguments.task, parts, self.rounds, unsaid)
+
+    @cached_property
+    def notes(self) -> str:
+        wanted = self.arguments.context.get("memory", ())
+        return briefing.notes(self.parent, self.hold.run.turn.author, wanted)
 
     @cached_property
     def warnings(self) -> list[str]:
@@ -191,9 +200,8 @@ class _Child:
                 yield f"{name} is not given: {found.reasons[name]}"
 
     def _missing_context(self) -> Iterator[str]:
-        for part in ("memory", "skills"):
-            for name in self.arguments.context.get(part, ()):
-                yield f"context.{part}: {name} is not given: nothing of that name here"
+        if self.arguments.context.get("memory") and not self.notes:
+            yield "context.memory is not given: no note fits"
 
     def _differences(self) -> Iterator[str]:
         run = self.hold.run

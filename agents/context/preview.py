@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from agents.children.family import effort_in
 from agents.context.assemble import Assembled, items_of
 from agents.context.governance import Maker, foreseen, renewed
 from agents.context.reaching import Reach
@@ -50,7 +51,7 @@ def preview(conversation: Conversation, agent: Agent) -> Preview:
     choice = choose(conversation, agent)
     model = choice.language_model
     renew = renewal_for(conversation, agent, lambda: not _is_mid_turn(conversation))
-    maker = Maker.of(conversation, choice, agent.effort, renew=renew)
+    maker = Maker.of(conversation, choice, effort_in(conversation, agent), renew=renew)
     items = renewed(items_of(conversation), maker)
     assembled = foreseen(items, maker)
     return Preview(

@@ -53,15 +53,23 @@ _SEARCH_KO = re.compile(
     r"(?:^|[\s,.])([^\s,.]+(?: [^\s,.]+)?)\s*(?:도구|툴)(?:를|을)?\s*(?:찾|검색)"
 )
 _LIST_EN = re.compile(
-    r"\b(?:list|show|see|count)\b[^.,;\n]{0,30}?\b(?:files?|folders?|director(?:y|ies))\b"
+    r"\b(?:list|show|see|count)(?:ing)?\b[^.,;\n]{0,30}?\b(?:files?|folders?|director(?:y|ies))\b"
     r"|\b(?:what|which|how many)\s+files\b",
     re.IGNORECASE,
 )
 _LIST_KO = re.compile(r"(?:파일|폴더|디렉터리)[^.,\n]{0,10}?(?:목록|나열|보여|세어|몇)")
 _ASK_EN = re.compile(r"\bask me\b\s*([^.\n]*)", re.IGNORECASE)
 _ASK_KO = re.compile(r"(?:나|저|내)(?:한테|에게|게)[^.\n]{0,30}?(?:물어|질문)")
-_DELEGATE_EN = re.compile(rf"\bdelegate\b\s*(.+?){_UNTIL_NEXT}", re.IGNORECASE)
-_DELEGATE_KO = re.compile(r"([^.\n]{1,80}?)(?:을|를)?\s*위임")
+_DELEGATE_EN = re.compile(
+    rf"\bdelegate\b\s*(.+?)(?:(?=,?\s+(?:and|then)\s+delegate\b)|{_UNTIL_NEXT})",
+    re.IGNORECASE,
+)
+_DELEGATE_KO = re.compile(r"((?:[^.\n]|\.(?=\w)){1,80}?)(?:을|를)?\s*위임")
+_DELEGATE_TO = re.compile(
+    r"\s*\b(?:to|by|with)\s+(?:the\s+|an?\s+)?"
+    r"(?P<agent>general|explore|reviewer|planner)\b(?:\s+agent)?",
+    re.IGNORECASE,
+)
 _FILE = re.compile(PATH)
 _PARALLEL = re.compile(r"\bin parallel\b|\bat (?:the same time|once)\b|동시에", re.I)
 
@@ -149,7 +157,11 @@ def _search(match: re.Match[str], schemas: Schemas) -> Made:
 
 
 def _delegate(match: re.Match[str], schemas: Schemas) -> Made:
-    return "delegate_task", {"task": match[1].strip() or match[0]}
+    text = match[1].strip() or match[0]
+    if named := _DELEGATE_TO.search(text):
+        task = (text[: named.start()] + text[named.end() :]).strip() or text
+        return "delegate_task", {"task": task, "agent": named["agent"].lower()}
+    return "delegate_task", {"task": text}
 
 
 def _ask(match: re.Match[str], schemas: Schemas) -> Made:

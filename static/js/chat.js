@@ -55,6 +55,10 @@ const refreshWaits = together(async () => {
   const { html } = await getPart(dataset.waits);
   reader.below(() => showWaits(parsed(html)));
 });
+const refreshChildren = together(async () => {
+  const { html } = await getPart(dataset.children);
+  reader.below(() => showChildren(parsed(html)));
+}, 250);
 const refreshFigures = together(async () => {
   const turns = new Set($$("[data-figures]:empty, [data-figures][data-open]").map((one) => one.dataset.figures).filter(Boolean));
   const turn = $("#turn-line")?.dataset.turn;
@@ -99,6 +103,7 @@ function showTail(fragment) {
   const now = turnState();
   showOpen(OPEN.includes(now));
   if (now === "waiting" || $("#waits").children.length) refreshWaits();
+  if (now === "waiting" || $("#entries .child")) refreshChildren();
   if (before !== now && !OPEN.includes(now) && before) {
     if (now === "finished") $("#announce").textContent = say("answered");
     entries.catchUp().then(() => streams.endAll(), () => {});
@@ -123,6 +128,22 @@ function showWaits(fragment) {
   markWaiting(new Set(fresh.map((one) => one.dataset.for)));
   const line = $("[data-waits-line]");
   if (line) line.hidden = box.children.length > 0;
+}
+
+// Each child stands below the card of the call that handed out its task.
+function showChildren(fragment) {
+  const fresh = [...fragment.children];
+  const ids = new Set(fresh.map((one) => one.id));
+  for (const old of $$("#entries > * .child[id], #entries > .child[id]")) if (!ids.has(old.id)) old.remove();
+  for (const one of fresh) {
+    const known = document.getElementById(one.id);
+    if (known) {
+      if (!known.contains(document.activeElement)) known.replaceWith(one);
+      continue;
+    }
+    const cards = $$(`#entries [data-card][data-call="${CSS.escape(one.dataset.for)}"]`);
+    cards[cards.length - 1]?.after(one);
+  }
 }
 
 // A call that a person must decide about does not run, and its card says so.
@@ -186,7 +207,10 @@ const heard = {
     done.then(() => streams.sync(running, open), () => {});
     const line = $("#turn-line")?.dataset;
     if (newest && (newest.turn !== line?.turn || newest.state !== line?.turnState)) refreshTail();
-    if (newest?.state === "waiting") refreshWaits();
+    if (newest?.state === "waiting") {
+      refreshWaits();
+      refreshChildren();
+    }
     showPeople(people);
   },
   resync: () => live.ask(),
@@ -202,6 +226,10 @@ const heard = {
   "wait.opened": () => refreshWaits(),
   "wait.closed": () => refreshWaits(),
   "queue.changed": () => refreshTail(),
+  "child.changed"() {
+    refreshChildren();
+    refreshFigures();
+  },
   "conversation.changed": () => renew(),
   "access.changed": () => showRights().catch(() => {}),
   "presence.changed": () => askSoon(),
@@ -394,6 +422,7 @@ $("#editing button")?.addEventListener("click", endEditing);
 const after = {
   retry: () => entries.catchUp().catch(() => {}).then(refreshTail),
   stop: () => refreshTail(),
+  "stop-child": () => refreshChildren(),
   withdraw(answer) {
     if (answer.text && !composer.text) composer.set(answer.text);
     attached.restore(answer.attached);

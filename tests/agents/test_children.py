@@ -14,10 +14,11 @@ from django.utils import timezone
 from agents import actions, queries, runs, sweeper, tasks
 from agents.calls import answer_calls
 from agents.children import budget, warming
+from agents.children.showing import cards_of
 from agents.config_actions import save_settings
 from agents.errors import ContextOverflow, RunStoppedByUser, RunWaiting
 from agents.loop import play_round
-from agents.models import Agent, Delegation, LanguageModel, Run, Wait
+from agents.models import Agent, Delegation, LanguageModel, Memory, Run, Wait
 from agents.providers.scripted import calls, calls_with, raises, says
 from agents.seeding import seed_simulator
 from agents.standing import FRESH
@@ -589,3 +590,68 @@ def test_a_childs_page_shows_its_task_and_leads_back(stage, script, client, owne
     assert "Look around." in page
     assert stage.conversation.get_absolute_url() in page
     assert 'id="composer"' not in page
+
+
+def test_children_at_work_show_as_a_tree_with_their_progress(
+    stage, script, client, owner
+):
+    script(calls("delegate_task", task="Outer."), calls("delegate_task", task="Inner."))
+    begin(stage)
+    hold = runs.claim(child().run_id, "a worker")
+    tasks.play_held(hold, stage.choice)
+    client.force_login(owner)
+    where = [stage.conversation.workspace.slug, stage.conversation.pk]
+    page = client.get(
+        reverse("agents:children", args=where), headers={"Sec-Fetch-Mode": "cors"}
+    ).content.decode()
+    [card] = cards_of(stage.conversation)
+    assert (card.state, card.rounds, card.tool) == ("waiting", 1, "delegate_task")
+    assert [one.delegation.title for one in card.below] == ["Inner."]
+    assert 'data-for="call_1"' in page
+    assert page.index("Outer.") < page.index("Inner.")
+    assert card.delegation.conversation.get_absolute_url() in page
+
+
+def test_the_run_log_shows_children_below_their_parent(stage, script, client, owner):
+    script(
+        calls("delegate_task", task="Outer."),
+        calls("delegate_task", task="Inner."),
+        says("In."),
+        says("Out."),
+        says("."),
+    )
+    run = start(stage)
+    client.force_login(owner)
+    slug = stage.conversation.workspace.slug
+    listed = client.get(reverse("observability:home")).context["runs"]
+    assert [one.depth for one in listed] == [0, 1, 2]
+    page = client.get(reverse("observability:run", args=[slug, run.pk])).content
+    assert b"Outer." in page
+    assert b"Inner." in page
+    below = child().run
+    assert str(run.pk) not in client.get(
+        reverse("observability:run", args=[slug, below.pk])
+    ).content.decode().replace(str(below.pk), "")
+
+
+def test_skills_and_notes_of_the_context_stand_in_the_first_message(
+    stage, script, owner
+):
+    folder = stage.conversation.root / ".agents" / "skills" / "sums"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(
+        "---\nname: sums\ndescription: Adds up.\n---\nCarry the one."
+    )
+    note = Memory.objects.create(
+        workspace=stage.conversation.workspace,
+        scope=Memory.Scope.WORKSPACE,
+        text="The total is in euros.",
+    )
+    given = {"skills": ["sums"], "memory": [f"mem:{note.pk}", "zebra"]}
+    provider = script(
+        calls("delegate_task", task="Add.", context=given), says("Five."), says(".")
+    )
+    start(stage)
+    said = first_message(provider.requests[1])
+    assert "Carry the one." in said
+    assert "The total is in euros." in said

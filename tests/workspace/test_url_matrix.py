@@ -149,6 +149,7 @@ ROWS = {
     ),
     "agents:level": post("member", data={"level": "=plan"}),
     "agents:waits": page(),
+    "agents:children": page(),
     "agents:answer": post(
         "admin", data={"decision": "=once"}, but={"member": frozenset({403})}
     ),

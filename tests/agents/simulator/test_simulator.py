@@ -91,6 +91,27 @@ def plan(*messages, simulator=None, key="k", **fields):
         ),
         ("search tools for weather", [("tool_search", {"query": "weather"})]),
         ("날씨 도구를 찾아 줘", [("tool_search", {"query": "날씨"})]),
+        (
+            "delegate counting the files to the explore agent",
+            [
+                (
+                    "delegate_task",
+                    {"task": "counting the files", "agent": "explore"},
+                )
+            ],
+        ),
+        (
+            "delegate reading README.md and delegate listing the files in parallel",
+            [
+                ("delegate_task", {"task": "reading README.md"}),
+                ("delegate_task", {"task": "listing the files in parallel"}),
+            ],
+        ),
+        (
+            "README.md 읽기를 위임해 줘",
+            [("delegate_task", {"task": "README.md 읽기"})],
+        ),
+        ("counting the files", [("shell", {"command": "ls -1p"})]),
         ("see https://example.com/a.html", []),
         ("hello", []),
     ],
