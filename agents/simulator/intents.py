@@ -12,7 +12,7 @@ from agents.simulator.steps import Call
 
 _ENDINGS = (
     "md|txt|rst|py|js|ts|tsx|json|yaml|yml|toml|csv|html|css|sh|c|h|cpp|rs|go|java|kt"
-    "|sql|ini|cfg|xml|log|svg|png|jpg"
+    "|sql|ini|cfg|xml|log|svg|png|jpe?g|webp|gif"
 )
 # ASCII classes throughout: a Korean particle follows a name without a space.
 PATH = (

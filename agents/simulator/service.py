@@ -60,12 +60,12 @@ class Simulator:
         try:
             body = parse_json(raw)
             conversation = read(api, body)
+            data = cacheable(body)
             step = self._choose(key, conversation)
         except (BadRequest, BadStep, ValueError, KeyError) as error:
             return Plan(reply, _invalid(str(error)))
         if step.fault in REFUSALS:
             return Plan(reply, REFUSALS[step.fault])
-        data = cacheable(body)
         if tokens(data) > WINDOW:
             return Plan(reply, REFUSALS["overflow"])
         counts = self._count(key, conversation, data, step)

@@ -23,6 +23,7 @@ _GREETING = re.compile(
 _SPEAKER = re.compile(r"\[[^\]\n]+\] \S")
 # The startup context that opens every conversation; its index names tools.
 _STARTUP = re.compile(r"Workspace: .*\. System: ")
+_ATTACHED = re.compile(r"<attached name=.*?</attached>", re.DOTALL)
 _HANGUL = re.compile(r"[\uac00-\ud7a3]")
 
 
@@ -55,7 +56,8 @@ def _task(messages: tuple[Said, ...]) -> tuple[str, list[Said]]:
             start = number
     since = list(messages[start:])
     asked = [s.text for s in since if s.role == "user" and not _is_notice(s.text)]
-    return without_markers("\n".join(asked)), since
+    # What a file says is no wish of who attached it.
+    return without_markers(_ATTACHED.sub("", "\n".join(asked))), since
 
 
 def _follows_a_stop(before: Said, said: Said) -> bool:

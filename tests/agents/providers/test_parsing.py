@@ -9,6 +9,7 @@ import pytest
 
 from agents.errors import (
     ContextOverflow,
+    ImagesRefused,
     ProviderAuthFailed,
     ProviderRejected,
     ProviderUnavailable,
@@ -228,6 +229,17 @@ def test_an_error_inside_the_stream_is_the_services_error():
         (413, "Request too large", ContextOverflow),
         (400, "Unknown parameter: 'foo'.", ProviderRejected),
         (404, "The model `x` does not exist", ProviderRejected),
+        (
+            400,
+            "Invalid content type. image_url is only supported by some",
+            ImagesRefused,
+        ),
+        (404, "No endpoints found that support image input", ImagesRefused),
+        (422, "messages.0.content: model is not multimodal", ImagesRefused),
+        (500, "image input is not supported - provide the mmproj", ImagesRefused),
+        (500, "Internal error while reading the image", ProviderUnavailable),
+        (401, "This key may not use vision", ProviderAuthFailed),
+        (429, "Too many images per minute", ProviderUnavailable),
         (429, "You exceeded your current quota", ProviderAuthFailed),
         (400, "Your credit balance is too low", ProviderAuthFailed),
         (403, "Country not supported", ProviderAuthFailed),
