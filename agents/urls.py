@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from agents import (
+    completion_views,
     erase_views,
     explorer_views,
     help_views,
@@ -19,6 +20,7 @@ CHAT = "w/<slug:slug>/c/<uuid:conversation_id>/"
 
 app_name = "agents"
 urlpatterns: list[URLPattern] = [
+    path("w/<slug:slug>/complete", completion_views.complete, name="complete"),
     path("w/<slug:slug>/new", views.new, name="new"),
     path(CHAT + "messages", views.post, name="post"),
     path(CHAT + "stop", views.stop, name="stop"),

@@ -40,6 +40,7 @@ LAYERS = (
         "policy_views",
         "instruction_views",
         "help_views",
+        "completion_views",
         "instruction_forms",
         "policy_page",
         "model_views",

@@ -3,6 +3,7 @@
 
 import { $, $$, composing, copy, isTyping, make, parsed, say, stored, toast } from "./lib/dom.js";
 import { Attachments } from "./lib/attachments.js";
+import { Completion } from "./lib/completion.js";
 import { Composer } from "./lib/composer.js";
 import { Entries } from "./lib/entries.js";
 import { Refused, getJSON, getPart, post } from "./lib/http.js";
@@ -341,6 +342,7 @@ const outbox = form
   : null;
 const composer = form ? new Composer(form, { send }) : null;
 const attached = form ? new Attachments(form, { changed: () => reader.scrolled() }) : null;
+if (composer && form.dataset.complete) new Completion(composer.field, form.dataset.complete);
 if (composer) composer.carries = () => attached.items.length > 0;
 // What stands in the outbox already is not to be sent twice.
 for (const { files = [] } of outbox?.kept() ?? []) {

@@ -137,6 +137,7 @@ ROWS = {
     "workspace:file_raw": page(things=FILE),
     "workspace:upload": post("member", frozenset({400})),
     # the agents' part of the chat
+    "agents:complete": page("member"),
     "agents:new": post("member"),
     "agents:post": post("member", data={"text": "=hello"}),
     "agents:stop": post("member", frozenset({302, 403, 409})),
