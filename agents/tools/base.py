@@ -193,9 +193,12 @@ class Tool:
     @cached_property
     def schema(self) -> str:
         """The JSON schema of the arguments as canonical text: no titles, sorted keys."""
-        served = json.loads(self.served_schema) if self.served_schema else None
+        if self.served_schema:
+            plain = _plain(json.loads(self.served_schema))
+        else:
+            plain = _terse(_plain(self.arguments.model_json_schema()))
         return json.dumps(
-            _plain(served or self.arguments.model_json_schema()),
+            plain,
             sort_keys=True,
             separators=(",", ":"),
             ensure_ascii=False,
@@ -206,6 +209,33 @@ class Tool:
         """What a review is bound to: name and arguments; prose may change."""
         text = f"{self.name}\n{self.schema}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+#: What a model never gets wrong, or learns from the refusal: not worth its tokens in
+#: every request.
+_OBVIOUS = ("minLength", "maxLength")
+
+
+def _terse(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema of ours with its definitions in their places, without obvious bounds."""
+    parts = schema.pop("$defs", {})
+
+    def visit(node: Any) -> Any:
+        if isinstance(node, list):
+            return [visit(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            return visit(parts[str(node["$ref"]).rpartition("/")[2]])
+        return {
+            key: visit(value)
+            for key, value in node.items()
+            if key not in _OBVIOUS
+            and (key, value) not in (("minimum", 0), ("minimum", 1))
+        }
+
+    found: dict[str, Any] = visit(schema)
+    return found
 
 
 def _plain(schema: Any, *, is_property_map: bool = False) -> Any:
