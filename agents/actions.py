@@ -429,6 +429,9 @@ def answer_wait(*, wait: Wait, user: User, answer: dict[str, Any]) -> Wait:
     if wait.kind == Wait.Kind.APPROVAL:
         runs.require_own(user, wait.run, "approve_any")
         answer = _approval(wait, user, answer)
+    elif wait.kind == Wait.Kind.PLAN:
+        runs.require_own(user, wait.run, "approve_any")
+        answer = _agreement(answer)
     elif wait.kind == Wait.Kind.QUESTION:
         answer = _question_answers(wait, answer)
     else:
@@ -440,6 +443,8 @@ def answer_wait(*, wait: Wait, user: User, answer: dict[str, Any]) -> Wait:
             _add_allow_rule(wait.run.workspace, answer["rule"], user)
         if wait.kind == Wait.Kind.APPROVAL:
             _note_decision(wait, user, answer)
+        if wait.kind == Wait.Kind.PLAN and answer["decision"] == "once":
+            mode_actions.decide_change(wait, user)
         runs.wake(wait.run)
     wait.refresh_from_db()
     return wait
@@ -475,6 +480,14 @@ def _too_late(wait: Wait) -> Conflict:
     return Conflict(
         _("%(name)s has already answered this.") % {"name": late.answered_by}
     )
+
+
+def _agreement(answer: dict[str, Any]) -> dict[str, Any]:
+    """To a plan or a change of mode or level: each is decided once, for itself."""
+    if answer.get("decision") not in ("once", "deny"):
+        raise BadInput(_("Choose once or deny."))
+    reason = str(answer.get("reason", "")).strip()[:2000]
+    return {"decision": answer["decision"], "reason": reason}
 
 
 def _approval(wait: Wait, user: User, answer: dict[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from agents import permissions, sandbox
 from agents.children.family import of_people
+from agents.context.assemble import declaring
+from agents.context.startup import mode_in
 from agents.errors import ToolError
 from agents.models import ToolCall, Wait
 from agents.runs import Hold, open_wait
+from agents.surface.modes import MODES, PLAN_WRITERS, PLANS, Mode
 from agents.tools.base import Arguments, Tool, ToolResult
 
 
@@ -20,6 +24,9 @@ def permit(hold: Hold, call: ToolCall, tool: Tool, arguments: Arguments) -> None
     """Let the call pass, refuse it, or open an approval and wait."""
     values = arguments.model_dump()
     run = hold.run
+    mode = MODES[mode_in(run.conversation, declaring(hold.items)[0])]
+    if mode.plan_files and tool.name in PLAN_WRITERS:
+        _refuse_but_plans(tool, values, mode)
     decision = permissions.decide(
         tool,
         values,
@@ -37,6 +44,14 @@ def permit(hold: Hold, call: ToolCall, tool: Tool, arguments: Arguments) -> None
         )
     if decision.answer == "ask":
         _ask(hold, call, tool, arguments, decision)
+
+
+def _refuse_but_plans(tool: Tool, values: dict[str, Any], mode: Mode) -> None:
+    if not permissions.writes_plan(tool, values):
+        raise ToolError(
+            f"In the mode {mode.name} only plan files can be written: {PLANS}NAME.md.",
+            code="denied",
+        )
 
 
 def granted_rules(conversation_id: UUID) -> list[str]:

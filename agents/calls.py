@@ -20,7 +20,7 @@ from django.db import close_old_connections, connections, transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
-from agents import events, results
+from agents import events, planning, results
 from agents.approvals import Pending, answer_of_people, permit
 from agents.attaching import Brought, brought_in
 from agents.batches import Ready, batches
@@ -167,6 +167,8 @@ def prepare(
     if tool.waits_for == "question":
         return answer_of_people(hold, call, arguments)
     permit(hold, call, tool, arguments)
+    if tool.waits_for == "plan":
+        planning.ask_people(hold, call, arguments)
     return Ready(
         call,
         tool,
@@ -352,6 +354,7 @@ def context_of(hold: Hold, one: Ready, stream: live.TextStream) -> ToolContext:
         has_skill=lambda name, digest: has_skill(hold, name, digest),
         unavailable=one.bridge.unavailable,
         progress=stream.write,
+        settle=lambda arguments: planning.settle(hold, one.call, one.tool, arguments),
         sees_images=hold.sees_images,
         memory=Desk(run),
         bridge=one.bridge,

@@ -7,22 +7,16 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from agents import events, runs
-from agents.surface.modes import MODES, PLANS
+from agents import runs
+from agents.levels import PLAN, shift_level
+from agents.models import Wait
+from agents.surface.modes import MODES
 from workspace import audit, live, transcript
 from workspace.access import require
 from workspace.actions import conversations
 from workspace.errors import BadInput
-from workspace.events import emit
 from workspace.models import ApprovalLevel, Conversation, Entry, User
 from workspace.transcript import Draft
-
-PLAN = ApprovalLevel.PLAN.value
-PLANNING = (
-    "The approval level is plan now: look, and change nothing. Only plan files "
-    f"({PLANS}NAME.md) can be written. Show the plan to the people before anything is "
-    "carried out."
-)
 
 
 def known_mode(name: str) -> str:
@@ -113,38 +107,18 @@ def set_level(*, conversation: Conversation, user: User, level: str) -> Entry | 
     return _append_notice(conversation, user, body) if body else None
 
 
-def shift_level(
-    conversation: Conversation, old: str, level: str, by: str
-) -> dict[str, Any] | None:
-    """Store the level and its event; returns the notice to append, if one is due.
+def decide_change(wait: Wait, user: User) -> None:
+    """What a person has agreed to happens with the answer, in its transaction.
 
-    Inside a transaction, with the conversation locked.
+    A plan ends planning; if somebody ended that already, their level stays.
     """
-    Conversation.objects.filter(pk=conversation.pk).update(approval_level=level)
-    if run := runs.at_work(conversation):
-        emit(events.LevelChanged(**runs.ids_of(run), old=old, new=level, by=by))
-    live.push_on_commit(
-        live.conversation_group(conversation.pk), {"type": "conversation.changed"}
-    )
-    return level_notice(old, level, by)
-
-
-def level_notice(old: str, level: str, by: str) -> dict[str, Any] | None:
-    """What the model is told when planning begins or ends; None for other changes."""
-    if level == PLAN:
-        text = PLANNING
-    elif old == PLAN:
-        text = f"The approval level is {level} now: planning has ended."
-    else:
-        return None
-    return {
-        "type": "level",
-        "old": old,
-        "level": level,
-        "by": by,
-        "to_model": True,
-        "text": text,
-    }
+    conversation, change = wait.run.conversation, wait.payload["change"]
+    if mode := change.get("mode"):
+        set_mode(conversation=conversation, user=user, mode=mode)
+    elif level := change.get("level"):
+        now = Conversation.objects.get(pk=conversation.pk).approval_level
+        if "plan" not in wait.payload or now == PLAN:
+            set_level(conversation=conversation, user=user, level=level)
 
 
 def _require_may_raise(

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from agents import commands
 from agents.sandbox import HOME
+from agents.surface.modes import PLAN_WRITERS, PLANS
 from agents.tools.base import Tool
 from agents.tools.registry import resolve
 from workspace.errors import BadInput
@@ -121,6 +122,8 @@ def decide(
                 return Decision(
                     answer, rule.text, f"The rule {rule.text} says: {answer}."
                 )
+    if level == "plan" and writes_plan(tool, arguments):
+        return Decision("allow", "plan files", "It writes a plan, and no other file.")
     decision = _by_level(tool, level, confined)
     if decision.answer == "allow" and _may_hide(tool, arguments, rules):
         return Decision(
@@ -140,6 +143,14 @@ def _may_hide(
     texts = (*rules.get("deny", ()), *rules.get("ask", ()))
     named = any(rule.tool == "shell" and rule.specifier for rule in known_rules(texts))
     return named and commands.hides_a_program(str(arguments.get("command", "")))
+
+
+def writes_plan(tool: Tool, arguments: Mapping[str, Any]) -> bool:
+    """Whether a call writes a plan file: Markdown, in the folder of plans itself."""
+    if tool.name not in PLAN_WRITERS:
+        return False
+    folder, _slash, name = _plain_path(str(arguments.get("path", ""))).rpartition("/")
+    return f"{folder}/" == PLANS and name.endswith(".md") and name != ".md"
 
 
 def _by_level(tool: Tool, level: str, confined: bool) -> Decision:

@@ -52,7 +52,7 @@ def open_waits(conversation: Conversation) -> list[Wait]:
     """What people are asked now, oldest first. One query."""
     waits = waits_of(conversation).filter(
         outcome="",
-        kind__in=(Wait.Kind.QUESTION, Wait.Kind.APPROVAL),
+        kind__in=(Wait.Kind.QUESTION, Wait.Kind.APPROVAL, Wait.Kind.PLAN),
     )
     whole = waits.select_related("run__turn", "run__conversation", "tool_call")
     return list(whole.order_by("opened_at"))

@@ -17,7 +17,13 @@ from agents.children.builtin import target
 from agents.children.family import MOST_ROUNDS, effort_of, limits_of
 from agents.config.layers import effective
 from agents.context.assemble import declaring
-from agents.context.startup import canonical, startup_body, surface_body, surface_of
+from agents.context.startup import (
+    canonical,
+    mode_in,
+    startup_body,
+    surface_body,
+    surface_of,
+)
 from agents.context.surroundings import look_around
 from agents.endpoints import choose
 from agents.errors import ProviderError
@@ -82,7 +88,7 @@ class _Child:
             top_id=parent.people_id,
             agent_name=self.agent.name,
             model_name="" if self._has_own_model else self.hold.run.model_name,
-            mode=parent.mode,
+            mode=mode_in(parent, declaring(self.hold.items)[0]),
             approval_level=parent.approval_level,
         )
 

@@ -22,6 +22,8 @@ BRIDGE = ("tool_search", "tool_call", "list_my_tools")
 
 #: Where plans are written while nothing else may be: Markdown, in this folder itself.
 PLANS = ".tallyroom/plans/"
+#: The tools that may write there.
+PLAN_WRITERS = ("write_file", "edit_file")
 
 #: A person must always be reachable.
 PINNED = ("ask_user",)
@@ -32,7 +34,8 @@ class Mode:
     """What a mode admits, and what it always declares.
 
     Tools above the `ceiling` are denied, so are those that an allow-list (`allowed`)
-    lacks; `files_read_only` denies those that change files. `required` and `exits` are
+    lacks; `files_read_only` denies those that change files, but for plans
+    where there are `plan_files`: each call shows which file it is about. `required` and `exits` are
     pinned: they beat every denial of the mode.
     """
 
@@ -41,6 +44,7 @@ class Mode:
     text: str
     ceiling: Tag = "config"
     files_read_only: bool = False
+    plan_files: bool = False
     allowed: frozenset[str] | None = None
     required: tuple[str, ...] = ()
     exits: tuple[str, ...] = ()
@@ -62,7 +66,9 @@ class Mode:
             return f"above the ceiling of the mode {self.name}: {self.ceiling}"
         if self.allowed is not None and tool.name not in {*self.allowed, *BRIDGE}:
             return f"not on the allow-list of the mode {self.name}"
-        if self.files_read_only and tool.tag == "write" and tool.path_arguments:
+        writes_plans = self.plan_files and tool.name in PLAN_WRITERS
+        changes_files = tool.tag == "write" and bool(tool.path_arguments)
+        if self.files_read_only and changes_files and not writes_plans:
             return f"files are read-only in the mode {self.name}"
         return ""
 
@@ -78,6 +84,7 @@ MODES = {
             "that somebody else could carry out.",
             ceiling="write",
             files_read_only=True,
+            plan_files=True,
             required=("exit_plan_mode",),
             exits=("exit_plan_mode",),
             residents=("todo_write",),

@@ -120,6 +120,10 @@ def _all_there(names: Sequence[str]) -> list[str]:
     return []
 
 
+def _unsettled(arguments: Arguments) -> ToolResult:
+    raise AssertionError("calls.py gives every run what people decided")
+
+
 def _silent(text: str) -> None:
     return None
 
@@ -133,6 +137,7 @@ class ToolContext:
     virtual path `.tallyroom/outputs/<prefix>.txt`. `progress` takes live output text.
     `has_skill` tells whether a skill's very text (its digest) stands in what is sent;
     `unavailable` gives those of the named tools that this conversation cannot call.
+    `settle` gives the result of a call about which people decided before it ran.
     `sees_images`: whether the model that asks may be shown images.
     """
 
@@ -151,6 +156,7 @@ class ToolContext:
     has_skill: Callable[[str, str], bool] = _no_skill
     unavailable: Callable[[Sequence[str]], list[str]] = _all_there
     progress: Callable[[str], None] = _silent
+    settle: Callable[[Arguments], ToolResult] = _unsettled
     sees_images: bool = True
     memory: MemoryDesk | None = None
     bridge: Finder | None = None
@@ -161,7 +167,8 @@ class Tool:
     """A tool and what is declared about it.
 
     `run` gets the context and the validated arguments; it raises `ToolError` or returns
-    a result. A tool with `waits_for` has no `run`: a person or a child answers it.
+    a result. A tool with `waits_for` has no `run`: a person or a child answers it;
+    but for `plan`, where people decide first and then it runs.
     `path_arguments` name the arguments that are paths; `reads`/`writes` on overlapping
     paths are ordered by them. `conditional` returns why the tool is absent, or "".
     """

@@ -46,7 +46,9 @@ def test_the_default_declares_the_core_and_defers_the_rest():
         "grep",
         "glob",
         "ask_user",
+        "delegate_task",
         "skill_view",
+        "set_mode",
         *DISCOVERY,
     }
     assert {"git_status", "list_dir", "mcp__github__tool_0"} <= set(found.deferred)
@@ -103,9 +105,21 @@ def test_a_denial_beats_visible_and_the_agent():
     assert "shell" in found.denied
 
 
-def test_the_plan_mode_denies_what_changes_files_or_runs_programs():
+def test_an_empty_allow_list_holds_no_planning_tool_back():
+    """PLAN-1: what ends planning is declared under any allow-list."""
+    emptied = ToolSettings(eager=())
+    assert "exit_plan_mode" in of(mode=MODES["plan"], settings=emptied).resident
+    assert (
+        not {"enter_plan_mode", "exit_plan_mode", "ask_user"}
+        & of(settings=emptied).demoted
+    )
+
+
+def test_the_plan_mode_denies_what_changes_more_than_plans_or_runs_programs():
     found = of(mode=MODES["plan"])
-    assert {"write_file", "edit_file", "shell", "git_commit"} <= set(found.denied)
+    assert {"shell", "execute_code", "git_commit"} <= set(found.denied)
+    assert {"write_file", "edit_file"} <= set(found.resident)
+    assert {"write_file", "edit_file"} <= set(of(mode=MODES["review"]).denied)
     assert "todo_write" in found.resident
     assert "ask_user" in found.resident
 
