@@ -24,7 +24,7 @@ from agents.tools.listing import printable
 from agents.tools.paths import Opened, Root, parse
 from workspace import images
 from workspace.errors import ActionError, BadInput
-from workspace.models import Conversation
+from workspace.models import Conversation, Workspace
 
 MOST_MENTIONS = 20
 MOST_NAMES = 200  # of a folder
@@ -123,6 +123,11 @@ def brought_by(conversation: Conversation, text: str) -> Brought:
         else:
             rows.append(_file(root, one))
     return Brought(tuple(rows), tuple(pictures))
+
+
+def check(workspace: Workspace, text: str) -> None:
+    """Raises BadInput for what a first message could not bring: before it begins."""
+    brought_by(Conversation(workspace=workspace), text)
 
 
 def _kind_of(root: Root, one: Mention) -> str | None:

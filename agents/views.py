@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from agents import actions, compact_actions, gauge, mode_actions, queries
+from agents import actions, compact_actions, gauge, mentions, mode_actions, queries
 from agents.children.showing import cards_of
 from agents.models import Wait
 from agents.typed import Choice, choice_of, focus_of, is_command, opened_by
@@ -98,6 +98,7 @@ def new(request: HttpRequest, slug: str) -> HttpResponse:
             _("Nothing in this conversation is old enough to be compacted yet.")
         )
     text = request.POST.get("text", "").strip()
+    mentions.check(workspace, text)
     choice = choice_of(text)
     conversation = actions.start_conversation(
         workspace=workspace,

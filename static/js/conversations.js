@@ -1,6 +1,7 @@
 // The page that starts a conversation.
 
 import { $, $$, stored } from "./lib/dom.js";
+import { Completion } from "./lib/completion.js";
 import { Composer } from "./lib/composer.js";
 import { List } from "./lib/list.js";
 
@@ -17,6 +18,7 @@ if (form) {
       $("button.send", form).disabled = true;
     },
   });
+  new Completion(composer.field, form.dataset.complete);
   addEventListener("pageshow", () => {
     sent = false;
     $("button.send", form).disabled = false;

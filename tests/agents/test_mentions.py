@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from django.urls import reverse
 from PIL import Image
 
 from agents.mentions import Mention, mentions
 from agents.models import Run
 from agents.providers.scripted import says
 from workspace.errors import BadInput
-from workspace.models import Attachment
+from workspace.models import Attachment, Conversation
 
 
 @pytest.fixture
@@ -118,3 +119,14 @@ def test_an_image_comes_along_by_the_rules_of_images(stage, files):
     [row] = stage.last("user")["images"]
     assert (row["width"], row["height"]) == (20, 10)
     assert Attachment.objects.filter(sha256=row["sha256"]).count() == 1
+
+
+def test_a_refused_first_message_begins_no_conversation(
+    client, owner, workspace, files
+):
+    client.force_login(owner)
+    url = reverse("agents:new", args=[workspace.slug])
+    count = Conversation.objects.count()
+    answer = client.post(url, {"text": "@src/a.py:40-50", "client_id": "one"})
+    assert answer.status_code == 400
+    assert Conversation.objects.count() == count
