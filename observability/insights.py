@@ -32,6 +32,8 @@ from workspace.models import Conversation, User, Workspace
 
 #: Rows of a table; the rest is summed in one more row.
 MOST_ROWS = 50
+#: Conversations that are named one by one.
+MOST_TALKS = 25
 #: Conversations that the idle trend reads, newest first.
 MOST_IDLE = 2_000
 
@@ -275,7 +277,7 @@ def _conversations(found: dict[Any, Figures], viewer: User) -> list[Line]:
         for key in found
         if key in rows
     )
-    shown = named[:MOST_ROWS]
+    shown = named[:MOST_TALKS]
     kept = {line.conversation.pk for line in shown}
     rest = total(figures for key, figures in found.items() if key not in kept)
     if rest.calls:
@@ -286,7 +288,7 @@ def _conversations(found: dict[Any, Figures], viewer: User) -> list[Line]:
 def _largest(found: dict[Any, Figures]) -> list[Any]:
     """Keys with the most input: enough to fill the table though some are hidden."""
     ranked = sorted(found, key=lambda key: -found[key].total_input)
-    return ranked[: MOST_ROWS * 4]
+    return ranked[: MOST_TALKS * 8]
 
 
 def tools(chosen: Selection) -> list[Tool]:

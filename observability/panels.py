@@ -190,11 +190,12 @@ def _moved(
 
 
 def _relative(now: Any, before: Any, more_is_good: bool | None) -> tuple[str, str]:
-    """By how many percent a figure moved; empty when there is nothing to compare."""
+    """By how many percent a figure moved, or × 10 and more; empty without a figure."""
     if now is None or not before:
         return "", ""
-    share = float(now) / float(before) - 1
-    return f"{share * 100:+.0f} %", _tone(share, more_is_good)
+    times = float(now) / float(before)
+    text = f"× {times:.0f}" if times >= 10 else f"{(times - 1) * 100:+.0f} %"
+    return text, _tone(times - 1, more_is_good)
 
 
 def _points(

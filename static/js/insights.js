@@ -55,7 +55,7 @@ function sort(table, head, column) {
 for (const table of $$("table[data-sortable]")) {
   if (table.tBodies[0].rows.length < 2) continue;
   for (const [column, head] of $$("thead th", table).entries()) {
-    const button = make("button", "", head.textContent);
+    const button = make("button", "sort", head.textContent);
     button.type = "button";
     button.addEventListener("click", () => sort(table, head, column));
     head.replaceChildren(button);
