@@ -68,6 +68,12 @@ GROUPS = (
             ]
         ),
     ),
+    Group("loops", _("Loops"), frozenset({"loop.suspected"})),
+    Group(
+        "cache",
+        _("Cache"),
+        frozenset({"prefix.changed", "outputs.pruned", "context.compacted"}),
+    ),
     Group(
         "waits",
         _("Waits"),

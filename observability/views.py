@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 
 from agents.models import Run
 from observability import queries
+from observability.diagnosis import diagnosis_of
 from observability.text import json_line
 from workspace.access import workspace_for
 from workspace.models import User
@@ -133,6 +134,7 @@ def run(request: SignedInRequest, slug: str, run_id: UUID) -> HttpResponse:
         "workspace": row.workspace,
         "run": (figures := queries.run_figures(row, loads.get(row.pk, 0))),
         "children": queries.with_children([figures])[1:],
+        "findings": diagnosis_of(row),
         "question": question,
         "window": window,
         "groups": [

@@ -56,6 +56,8 @@ def test_a_filter_keeps_its_kinds_and_errors_are_whatever_failed(long_run):
         "loads": 0,
         "tools": 20,
         "model": 20,
+        "loops": 0,
+        "cache": 0,
         "waits": 0,
         "errors": 2,
     }
