@@ -39,6 +39,10 @@ __all__ = [
 ]
 
 
+#: Seconds that a program may serve before it has to be started anew.
+LONGEST_SERVICE = 24 * 3600.0
+
+
 def is_off() -> bool:
     """Whether the operator has turned confinement off."""
     return str(getattr(settings, "SANDBOX", "auto")).lower() == "off"
@@ -109,6 +113,23 @@ class Sandbox:
                 return outcome
             return replace(outcome, visits=tuple(egress.visits), asked=egress.asked)
 
+    def serve(
+        self, stack: ExitStack, argv: list[str]
+    ) -> tuple[Command, watch.DiskWatch]:
+        """Start a program that is talked to by its stdin and stdout.
+
+        It ends with the stack. Whoever holds it must look at its limits: `Command.check`.
+        Raises `SandboxFailed` if it could not be started.
+        """
+        disk = watch.DiskWatch(
+            self.root, self.limits.quota, self.limits.free_space, lambda: False
+        )
+        if sentence := disk.start():
+            raise SandboxFailed(sentence)
+        start = self._start_open if is_off() else self._start_confined
+        egress = self._way_out(stack)
+        return start(stack, argv, "", None, LONGEST_SERVICE, egress), disk
+
     def _way_out(self, stack: ExitStack) -> Egress | None:
         """A proxy for the command, if it is granted one and can be led to it."""
         if self.network is None or is_off() or bwrap.why_no_network():
@@ -123,7 +144,7 @@ class Sandbox:
         stack: ExitStack,
         argv: list[str],
         cwd: str,
-        stdin: bytes,
+        stdin: bytes | None,
         timeout: float,
         egress: Egress | None,
     ) -> Command:
@@ -170,7 +191,7 @@ class Sandbox:
         stack: ExitStack,
         argv: list[str],
         cwd: str,
-        stdin: bytes,
+        stdin: bytes | None,
         timeout: float,
         egress: Egress | None,
     ) -> Command:
@@ -190,15 +211,17 @@ class Sandbox:
         self,
         stack: ExitStack,
         line: list[str],
-        stdin: bytes,
+        stdin: bytes | None,
         timeout: float,
         *,
         descriptors: tuple[int, ...] = (),
         folder: Path | None = None,
         environment: dict[str, str] | None = None,
     ) -> Command:
-        """Start a process whose end is the stack's duty."""
-        entry = bwrap.memory_file(stack, "stdin", stdin)
+        """Start a process whose end is the stack's duty. No stdin: a pipe is opened."""
+        entry = subprocess.PIPE
+        if stdin is not None:
+            entry = bwrap.memory_file(stack, "stdin", stdin)
         try:
             process = subprocess.Popen(
                 line,

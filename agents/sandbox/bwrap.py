@@ -202,8 +202,11 @@ def arguments(
     for folder in _SEALED:
         line += ["--remount-ro", folder]
     line += ["--chdir", cwd]
-    for name, value in environment.items():
-        line += ["--setenv", name, value]
+    # By a file, not by the command line: that is read by everybody on the machine.
+    named = [("--setenv", name, value) for name, value in environment.items()]
+    words = "".join(f"{word}\0" for row in named for word in row)
+    descriptors.append(memory_file(stack, "environment", words.encode()))
+    line += ["--args", str(descriptors[-1])]
     return [*line, "--seccomp", str(filter_fd)], descriptors
 
 

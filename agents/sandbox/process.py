@@ -142,7 +142,7 @@ class Command:
         """Leave nothing behind, however the block ended."""
         self.kill()
         self.process.wait()
-        for stream in (self.process.stdout, self.process.stderr):
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
         if self._handle >= 0:
