@@ -643,11 +643,36 @@ class McpServer(models.Model):
         FAILED = "failed", "Failed"
         LEFT = "left", "Disconnected"
 
+    class Transport(models.TextChoices):
+        STDIO = "stdio", "Program in the sandbox"
+        HTTP = "http", "Streamable HTTP"
+        SSE = "sse", "HTTP with server-sent events"
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     workspace = models.ForeignKey(
         Workspace, on_delete=models.PROTECT, related_name="mcp_servers"
     )
     name = models.CharField(max_length=30)
+    transport = models.CharField(
+        max_length=5, choices=Transport.choices, default=Transport.STDIO
+    )
+    command = models.JSONField(default=list, help_text="Program and arguments.")
+    url = models.CharField(max_length=500, blank=True)
+    secret = models.TextField(
+        blank=True,
+        help_text="Environment or headers as JSON, encrypted. Write-only after saving.",
+    )
+    include_tools = models.JSONField(default=list, help_text="None: all of them.")
+    exclude_tools = models.JSONField(default=list)
+    connect_seconds = models.PositiveIntegerField(default=20)
+    call_seconds = models.PositiveIntegerField(default=120)
+    network = models.BooleanField(
+        default=False, help_text="Whether its program reaches the network."
+    )
+    tried_at = models.DateTimeField(null=True)
+    created_by = models.ForeignKey(
+        User, null=True, on_delete=models.PROTECT, related_name="+"
+    )
     trusted = models.BooleanField(
         default=True, help_text="Tools that it calls read-only run without a question."
     )

@@ -22,6 +22,7 @@ from django.db import close_old_connections
 from agents import doorbell, sweeper
 from agents.context import tokens
 from agents.errors import RunReleased, RunStoppedByUser
+from agents.mcp import tending
 from agents.models import Run
 from agents.runs import Hold, lease_end
 from agents.tools.registry import present
@@ -30,6 +31,9 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two looks at the stop flags: the fallback of the stop channel.
 STOP_POLL_SECONDS = 0.5
+
+#: Seconds between two looks for tool servers that are to be connected.
+SERVER_LOOK_SECONDS = 3.0
 
 _lock = threading.Lock()
 _held: dict[UUID, Hold] = {}
@@ -73,6 +77,7 @@ def start() -> None:
     """Start the threads, once the worker takes tasks. They end with the process."""
     _repeat("heartbeat", beat, STOP_POLL_SECONDS)
     _repeat("sweeper", sweeper.sweep, settings.WORKER_SWEEP_SECONDS)
+    _repeat("servers", tending.tend, SERVER_LOOK_SECONDS)
     threading.Thread(
         target=doorbell.listen_for_stops,
         args=(stop_run, _ended),

@@ -27,38 +27,24 @@ class Caller(Protocol):
 
 
 _C = TypeVar("_C", bound=Caller)
-
-
-class NoCaller:
-    """Where nothing is connected, every call says so."""
-
-    def call(
-        self,
-        server_id: UUID,
-        tool: str,
-        arguments: Mapping[str, Any],
-        ctx: ToolContext,
-    ) -> ToolResult:
-        return ToolResult.failed(
-            "server_gone",
-            f"The server of {tool} is not connected to this process, so nothing was "
-            "called. Go on without it, or say that an admin has to connect it.",
-        )
-
-
-_caller: Caller = NoCaller()
+_stand_in: Caller | None = None
 
 
 def caller() -> Caller:
-    return _caller
+    """The connections of this process; the client behind them is read when first used."""
+    if _stand_in is not None:
+        return _stand_in
+    from agents.mcp.connections import shared
+
+    return shared()
 
 
 @contextmanager
 def calls_go_to(stand_in: _C) -> Iterator[_C]:
     """Let every call of this process go there, as long as the block lasts."""
-    global _caller
-    earlier, _caller = _caller, stand_in
+    global _stand_in
+    earlier, _stand_in = _stand_in, stand_in
     try:
         yield stand_in
     finally:
-        _caller = earlier
+        _stand_in = earlier
