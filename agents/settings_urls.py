@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from agents import config_views, instruction_views, memory_views, policy_views
+from agents import (
+    config_views,
+    instruction_views,
+    memory_views,
+    policy_views,
+    server_views,
+)
 from agents import settings_views as views
 
 SETTINGS = "w/<str:slug>/settings"
 ENDPOINT = f"{SETTINGS}/endpoints/<uuid:pk>"
+SERVER = f"{SETTINGS}/servers/<uuid:pk>"
 
 urlpatterns: list[URLPattern] = [
     path(f"{SETTINGS}/agents/", views.agents, name="agents"),
@@ -32,6 +39,19 @@ urlpatterns: list[URLPattern] = [
         views.remove_model,
         name="delete_model",
     ),
+    path(f"{SETTINGS}/servers/", server_views.servers, name="servers"),
+    path(
+        f"{SETTINGS}/servers/import",
+        server_views.import_servers,
+        name="import_servers",
+    ),
+    path(f"{SERVER}/try", server_views.try_server, name="try_server"),
+    path(
+        f"{SERVER}/disconnect",
+        server_views.disconnect_server,
+        name="disconnect_server",
+    ),
+    path(f"{SERVER}/remove", server_views.remove_server, name="remove_server"),
     path(f"{SETTINGS}/permissions/", views.permissions, name="permissions"),
     path(f"{SETTINGS}/rules/", instruction_views.rules, name="rules"),
     path(f"{SETTINGS}/rules/seen", instruction_views.seen, name="rules_seen"),

@@ -20,6 +20,7 @@ from agents.context.preview import preview
 from agents.models import (
     Endpoint,
     LanguageModel,
+    McpServer,
     Memory,
     Run,
     Wait,
@@ -177,6 +178,11 @@ ROWS = {
     "agents:new_model": post("admin", things=ENDPOINT),
     "agents:model": page("admin", things=ENDPOINT),
     "agents:delete_model": post("admin", things=ENDPOINT),
+    "agents:servers": page(),
+    "agents:import_servers": post("admin"),
+    "agents:try_server": post("admin", things={"pk": "server"}),
+    "agents:disconnect_server": post("admin", things={"pk": "server"}),
+    "agents:remove_server": post("admin", things={"pk": "server"}),
     "agents:permissions": page(),
     "agents:rules": page(),
     "agents:rules_seen": post("member", frozenset({302, 409})),
@@ -330,6 +336,12 @@ def things(workspace, owner):
             conversation=talk, author=owner, name="a.txt", data=b"unsent"
         ).pk,
         "sha256": sent_file(talk, owner),
+        "server": McpServer.objects.create(
+            workspace=workspace,
+            name="nowhere",
+            command=["no-such-program"],
+            connect_seconds=2,
+        ).pk,
         "skill": WorkspaceSkill.objects.create(
             workspace=workspace, name="notes", description="d", body="b"
         ).pk,
