@@ -11,7 +11,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import actions, queries, runs, sweeper, tasks
+from agents import actions, mode_actions, queries, runs, sweeper, tasks
 from agents.calls import answer_calls
 from agents.children import budget, warming
 from agents.children.showing import cards_of
@@ -352,7 +352,7 @@ def test_a_child_follows_the_approval_level_of_its_parent(stage, script, owner):
         says("."),
     )
     begin(stage)
-    actions.set_level(conversation=stage.conversation, user=owner, level="plan")
+    mode_actions.set_level(conversation=stage.conversation, user=owner, level="plan")
     play_all(stage)
     assert child().run.tool_calls.get().outcome["error"]["code"] == "denied"
     assert not (stage.conversation.root / "a.txt").exists()
@@ -394,7 +394,7 @@ def test_nobody_writes_into_a_childs_conversation(stage, script, owner):
     with pytest.raises(Conflict):
         actions.retry_turn(conversation=conversation, user=owner, to_seq=3)
     with pytest.raises(Conflict):
-        actions.set_level(conversation=conversation, user=owner, level="auto")
+        mode_actions.set_level(conversation=conversation, user=owner, level="auto")
 
 
 def test_an_outsider_sees_neither_a_private_parent_nor_its_children(
