@@ -224,6 +224,7 @@ def _post(
         entry = conversations.say(
             turn=at_work.turn, author=author, body=body, client_id=client_id
         )
+        runs.hear(at_work)
         return Posted(entry, None, at_work.turn, duplicate=False)
     agent = agent_of(conversation)
     turn, entry = conversations.open_turn(

@@ -25,6 +25,7 @@ from agents.approvals import Pending, answer_of_people, permit
 from agents.attaching import Brought, brought_in
 from agents.batches import Ready, batches
 from agents.children import reporting, starting
+from agents.children.desk import Desk as AgentDesk
 from agents.children.family import is_read_only
 from agents.context import outgoing
 from agents.context.governance import Governance
@@ -115,7 +116,10 @@ def hand_out(hold: Hold, tasks: Sequence[Ready], watch: Watch) -> bool:
             continue
         try:
             starting.begin(hold, one)
-            begun = True
+            if result := reporting.outcome_of(one.call):  # it works in the background
+                _end(hold, one.call, _marked(result, one), watch, one)
+            else:
+                begun = True
         except ToolError as error:
             _end(hold, one.call, ToolResult.failed(error.code, error.message), watch)
     return begun
@@ -357,6 +361,7 @@ def context_of(hold: Hold, one: Ready, stream: live.TextStream) -> ToolContext:
         settle=lambda arguments: planning.settle(hold, one.call, one.tool, arguments),
         sees_images=hold.sees_images,
         memory=Desk(run),
+        agents=AgentDesk(run),
         bridge=one.bridge,
     )
 

@@ -23,7 +23,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents import doorbell, events, results
-from agents.children import family
+from agents.children import family, reporting
 from agents.context.breaks import Sent
 from agents.context.growing import Kept
 from agents.context.view import Item
@@ -269,8 +269,11 @@ def finish(hold: Hold, seen_seq: int) -> bool:
         lock_line(run)
         if _STOPPED.first(pk=run.pk):
             raise RunStoppedByUser
-        if unheard(run.conversation_id, seen_seq):
+        if unheard(run.conversation_id, seen_seq) or _unread(run, seen_seq):
             return False
+        if family.works_on(run):
+            _rest_for_children(hold)
+            return True
         _end(hold, Run.State.FINISHED)
         emit(events.RunFinished(**hold.ids, rounds=run.round))
     return True
@@ -343,6 +346,37 @@ def _end(hold: Hold, state: Run.State, message: str = "") -> None:
     start_next(run)
 
 
+def _unread(run: Run, seen_seq: int) -> bool:
+    """Whether a task in the background has ended that the last answer did not hear of."""
+    if not family.in_background(run).exists():
+        return False
+    notices = Entry.objects.filter(
+        turn=run.turn_id, seq__gt=seen_seq, kind=Entry.Kind.NOTICE
+    )
+    bodies = transcript.bodies(list(notices.select_related("stored")))
+    return any(body.get("type") == "child" for body in bodies)
+
+
+def _rest_for_children(hold: Hold) -> None:
+    """An answered run waits for what it started in the background, without a worker."""
+    wait = Wait.objects.create(
+        run=hold.run, kind=Wait.Kind.CHILDREN, payload={"why": CHILDREN_AT_WORK}
+    )
+    hold.guard(state=Run.State.WAITING, worker="", lease_until=None)
+    _tell_opened(hold, wait, "")
+    emit(events.RunWaiting(**hold.ids, waits_for=OF_CHILDREN))
+    show(hold.run, Turn.State.WAITING, CHILDREN_AT_WORK)
+
+
+def hear(run: Run) -> None:
+    """Let a run that rests for its children read what was said. Inside a transaction."""
+    resting = Wait.objects.filter(
+        run=run, kind=Wait.Kind.CHILDREN, tool_call=None, outcome=""
+    )
+    if resting.update(outcome=Wait.Outcome.ANSWERED, answered_at=timezone.now()):
+        wake(run)
+
+
 def admit(parent: Run) -> None:
     """Begin as many of the run's tasks as may work at once.
 
@@ -408,6 +442,15 @@ def tell_parent(run: Run, state: Run.State, message: str) -> None:
         return
     parent = task.parent_run
     meet_wait(task)
+    if (
+        task.background
+        and Run.objects.filter(pk=parent.pk, state__in=Run.OPEN).exists()
+    ):
+        body = reporting.notice(task)
+        draft = Draft(kind=Entry.Kind.NOTICE, body=body, turn=parent.turn)
+        entries = transcript.append(parent.conversation_id, draft)
+        conversations.push_appended(parent.conversation_id, entries)
+        hear(parent)
     emit(
         events.ChildFinished(
             **ids_of(parent),

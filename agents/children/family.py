@@ -80,6 +80,17 @@ def open_children(run: Run) -> QuerySet[Run]:
     return Run.objects.filter(delegation__parent_run=run, state__in=Run.OPEN)
 
 
+def in_background(run: Run) -> QuerySet[Delegation]:
+    """The tasks that the run started and went on."""
+    return Delegation.objects.filter(parent_run=run, background=True)
+
+
+def works_on(run: Run) -> bool:
+    """Whether a task in the background is at work or waits for its place."""
+    is_open = Q(run=None) | Q(run__state__in=Run.OPEN)
+    return in_background(run).filter(is_open).exists()
+
+
 def without_place(run: Run) -> QuerySet[Delegation]:
     """Tasks of the run that wait for one of its children to end, oldest first."""
     waiting = Delegation.objects.filter(parent_run=run, run=None)

@@ -13,7 +13,32 @@ from agents.tools.base import Failure, ToolResult
 from workspace import transcript
 from workspace.models import Entry
 
+#: Characters of a report that comes as a notice.
+LONGEST_NOTICE = 12_000
+STARTED = (
+    "Started in the background as task {}. Go on; its report comes as a notice. "
+    "list_agents shows how far it is, task_stop ends it."
+)
 NO_REPORT = "(It ended without a report.)"
+
+
+def notice(delegation: Delegation) -> dict[str, Any]:
+    """What the parent is told when a task in the background has ended."""
+    run = Run.objects.get(delegation=delegation)
+    result = result_of(delegation, run)
+    error = f"\n{result.error.message}" if result.error else ""
+    said = f"{result.output}{error}"
+    if len(said) > LONGEST_NOTICE:
+        said = f"{said[:LONGEST_NOTICE]}\n…[cut; the rest stands in its conversation]"
+    head = (
+        f"[task {delegation.pk} of {delegation.agent.name} ended: {delegation.title}]"
+    )
+    return {
+        "type": "child",
+        "to_model": True,
+        "text": f"{head}\n{said}",
+        "child": result.meta["child"],
+    }
 
 
 def is_begun(call: ToolCall) -> bool:
@@ -25,6 +50,8 @@ def outcome_of(call: ToolCall) -> ToolResult | None:
     """The result of a delegating call; None until its child has ended."""
     found = Delegation.objects.filter(tool_call=call).select_related("run", "agent")
     delegation = found.first()
+    if delegation is not None and delegation.background:
+        return ToolResult(True, STARTED.format(delegation.pk))
     if delegation is None or delegation.run is None:
         return None
     run = delegation.run

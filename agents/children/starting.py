@@ -30,7 +30,7 @@ from agents.errors import ProviderError
 from agents.models import Agent, Delegation, ToolCall, Wait
 from agents.runs import Hold
 from agents.surface.limits import Limits
-from agents.tools.delegation import DelegateTask
+from agents.tools.delegation import AgentTask, DelegateTask
 from agents.tools.registry import Catalogue, catalogue
 from workspace import transcript
 from workspace.actions import conversations
@@ -55,7 +55,9 @@ def begin(hold: Hold, one: Ready) -> None:
         if Delegation.objects.filter(tool_call=one.call).exists():
             return
         child.store(drafts)
-        runs.open_wait(hold, one.call, Wait.Kind.CHILDREN, child.payload, lasting=True)
+        if not child.in_background:
+            kind = Wait.Kind.CHILDREN
+            runs.open_wait(hold, one.call, kind, child.payload, lasting=True)
         runs.admit(hold.run)
 
 
@@ -70,6 +72,10 @@ class _Child:
     @cached_property
     def agent(self) -> Agent:
         return target(self.hold.run.conversation.workspace, self.arguments.agent)
+
+    @property
+    def in_background(self) -> bool:
+        return isinstance(self.arguments, AgentTask) and self.arguments.background
 
     @property
     def parent(self) -> Conversation:
@@ -276,6 +282,7 @@ class _Child:
             limits=self.limits.as_json(),
             warnings=self.warnings,
             prefix_digest=self.prefix_digest,
+            background=self.in_background,
         )
 
 

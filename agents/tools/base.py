@@ -92,6 +92,14 @@ class Finder(Protocol):
     def listing(self) -> ToolResult: ...
 
 
+class AgentDesk(Protocol):
+    """What list_agents and task_stop ask; see `agents.children.desk`."""
+
+    def listing(self) -> ToolResult: ...
+
+    def stop(self, number: int) -> ToolResult: ...
+
+
 class MemoryDesk(Protocol):
     """What the memory tools ask; see `agents.memories`."""
 
@@ -159,6 +167,7 @@ class ToolContext:
     settle: Callable[[Arguments], ToolResult] = _unsettled
     sees_images: bool = True
     memory: MemoryDesk | None = None
+    agents: AgentDesk | None = None
     bridge: Finder | None = None
 
 

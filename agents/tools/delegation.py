@@ -6,7 +6,8 @@ from typing import ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from agents.tools.base import Arguments, Tool
+from agents.errors import ToolError
+from agents.tools.base import AgentDesk, Arguments, Tool, ToolContext, ToolResult
 
 #: Characters of a task and of a title; tools and parts of context that one may name.
 LONGEST_TASK, LONGEST_TITLE, MOST_NAMES = 50_000, 200, 100
@@ -91,4 +92,87 @@ DELEGATE_TASK = Tool(
     ),
     aliases=("task", "delegate", "spawn_agent"),
 )
-TOOLS = (DELEGATE_TASK,)
+
+
+class AgentTask(DelegateTask):
+    also_called: ClassVar[dict[str, str]] = {
+        **DelegateTask.also_called,
+        "run_in_background": "background",
+    }
+
+    background: bool = Field(
+        False, description="go on meanwhile; the report comes as a notice"
+    )
+
+
+class ListAgents(Arguments):
+    pass
+
+
+class TaskStop(Arguments):
+    also_called: ClassVar[dict[str, str]] = {"task_id": "id", "agent_id": "id"}
+
+    id: int = Field(description="the number that agent or list_agents gave")
+
+
+def list_agents(ctx: ToolContext, args: ListAgents) -> ToolResult:
+    return _desk(ctx).listing()
+
+
+def task_stop(ctx: ToolContext, args: TaskStop) -> ToolResult:
+    return _desk(ctx).stop(args.id)
+
+
+def _desk(ctx: ToolContext) -> AgentDesk:
+    if ctx.agents is None:
+        raise ToolError("There are no other agents here.")
+    return ctx.agents
+
+
+AGENT = Tool(
+    name="agent",
+    group="agents",
+    description=(
+        "Hand a task to another agent like delegate_task, or start it in the background "
+        "and go on: its report then comes as a notice, and your turn ends after it."
+    ),
+    tag="delegate",
+    arguments=AgentTask,
+    waits_for="children",
+    tier="deferred",
+    main_argument="task",
+    hints=(
+        "subagent",
+        "background",
+        "assign",
+        "spawn",
+        "launch",
+        "에이전트",
+        "백그라운드",
+    ),
+)
+LIST_AGENTS = Tool(
+    name="list_agents",
+    group="agents",
+    description="List the agents that take tasks, and the tasks you handed out.",
+    tag="read",
+    arguments=ListAgents,
+    run=list_agents,
+    tier="deferred",
+    poll=True,
+    idempotent=True,
+    hints=("who", "subagents", "status", "progress", "에이전트 목록", "진행"),
+)
+TASK_STOP = Tool(
+    name="task_stop",
+    group="agents",
+    description="Stop a task that you started in the background.",
+    tag="delegate",
+    arguments=TaskStop,
+    run=task_stop,
+    tier="deferred",
+    idempotent=True,
+    main_argument="id",
+    hints=("cancel", "kill", "abort", "중지", "취소"),
+)
+TOOLS = (DELEGATE_TASK, AGENT, LIST_AGENTS, TASK_STOP)

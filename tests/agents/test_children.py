@@ -655,3 +655,65 @@ def test_skills_and_notes_of_the_context_stand_in_the_first_message(
     said = first_message(provider.requests[1])
     assert "Carry the one." in said
     assert "The total is in euros." in said
+
+
+def test_a_task_in_the_background_reports_by_a_notice_before_the_turn_ends(
+    stage, script
+):
+    provider = script(
+        calls("agent", task="Count.", background=True),
+        says("I wait for the count."),
+        says("There are three."),
+        says("Three, it says."),
+    )
+    stage.post("Do it.")
+    parent = stage.play()
+    assert parent.state == Run.State.WAITING
+    assert "in the background" in stage.last(Entry.Kind.TOOL_RESULT)["output"]
+    play_all(stage)
+    assert stage.last()["text"] == "Three, it says."
+    assert "There are three." in provider.requests[-1].prompt.messages[-1].text
+    parent.refresh_from_db()
+    assert parent.state == Run.State.FINISHED
+
+
+def test_who_speaks_meanwhile_is_heard_before_the_background_ends(stage, script):
+    script(
+        calls("agent", task="Count.", background=True),
+        says("I wait."),
+        says("Still waiting."),
+        says("Three."),
+        says("Three, it says."),
+    )
+    stage.post("Do it.")
+    parent = stage.play()
+    stage.post("How far is it?")
+    parent.refresh_from_db()
+    assert parent.state == Run.State.QUEUED
+    stage.play()
+    assert stage.last()["text"] == "Still waiting."
+    play_all(stage)
+    assert stage.last()["text"] == "Three, it says."
+
+
+def test_a_task_in_the_background_is_listed_and_stopped_by_its_number(stage, script):
+    def stop(prompt: Any) -> Any:
+        return calls("task_stop", id=child().pk)
+
+    script(
+        calls("agent", task="Count.", background=True),
+        calls("list_agents"),
+        stop,
+        says("Stopped."),
+    )
+    run = start(stage)
+    results = [one["output"] for one in stage.entries(Entry.Kind.TOOL_RESULT)]
+    assert f"- task {child().pk}, general: Count. (queued, round 0 of 50)" in results[1]
+    assert child().run.state == Run.State.STOPPED
+    assert run.state == Run.State.FINISHED
+
+
+def test_nobody_stops_a_task_that_is_not_its_own(stage, script):
+    script(calls("task_stop", id=999), says("."))
+    start(stage)
+    assert stage.last(Entry.Kind.TOOL_RESULT)["error"]["code"] == "not_found"
