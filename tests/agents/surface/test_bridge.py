@@ -133,7 +133,7 @@ def test_the_index_names_groups_sorted_and_keeps_its_budget():
         return len(text.split())
 
     small = index_text(deferred, 40, words)
-    assert small.startswith("Deferred (load with tool_search): files (1), git (4)")
+    assert small.startswith("Deferred (load with tool_search): agents (3), files (1)")
     assert "mcp:evil (1)" in small
     assert words(small) <= 60
     large = index_text(deferred, 10_000, words)
