@@ -6,6 +6,7 @@ from django.urls import URLPattern, path
 
 from agents import (
     config_views,
+    group_views,
     instruction_views,
     memory_views,
     policy_views,
@@ -67,6 +68,7 @@ urlpatterns: list[URLPattern] = [
     path(
         f"{SETTINGS}/policy/effect", policy_views.workspace_effect, name="policy_effect"
     ),
+    path(f"{SETTINGS}/groups/", group_views.groups, name="tool_groups"),
     path("server/policy/", policy_views.server_policy, name="server_policy"),
     path(
         "server/policy/effect", policy_views.server_effect, name="server_policy_effect"

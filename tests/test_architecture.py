@@ -46,6 +46,7 @@ LAYERS = (
         "policy_page",
         "model_views",
         "mode_views",
+        "group_views",
         "typed",
     ),
     (

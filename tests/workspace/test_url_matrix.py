@@ -193,6 +193,7 @@ ROWS = {
     "agents:read_anew": post("admin"),
     "agents:help_context": signed_in(),
     "agents:policy": page(),
+    "agents:tool_groups": page(),
     "agents:policy_effect": post("admin"),
     "agents:server_policy": Row("viewer", but=STAFF_ONLY),
     "agents:server_policy_effect": Row("viewer", OK, "post", but=STAFF_ONLY),
