@@ -294,7 +294,9 @@ class ModelCall(models.Model):
     at = models.DateTimeField(default=timezone.now)
     estimated_tokens = models.PositiveIntegerField(default=0)
     segments = models.JSONField(
-        default=list, help_text="[kind, id, digest, tokens] of each, in wire order."
+        default=list,
+        help_text="[kind, id, digest, tokens] of each, in wire order; old messages and "
+        "the envelope as one row for many.",
     )
     seen_seq = models.PositiveBigIntegerField(
         default=0, help_text="The transcript's head when the request was made."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -15,7 +16,7 @@ from agents.calls import hash_of
 from agents.children import warming
 from agents.children.family import effort_of
 from agents.context.assemble import Assembled, declaring
-from agents.context.breaks import Sent, compared, judge
+from agents.context.breaks import Sent, bundled_rows, compared, judge, rows_of
 from agents.context.preview import report_of
 from agents.context.startup import mode_in
 from agents.endpoints import Choice
@@ -143,10 +144,7 @@ def write_down(
         mode=mode_in(run.conversation, declaring(hold.items)[0]),
         effort=effort_of(run),
         estimated_tokens=assembled.tokens,
-        segments=[
-            [one.kind, one.id, one.fingerprint, one.tokens]
-            for one in assembled.segments
-        ],
+        segments=bundled_rows(rows_of(assembled.segments)),
         seen_seq=assembled.seen_seq,
     )
     insert(call)
@@ -306,7 +304,8 @@ def judged(stream: Stream, assembled: Assembled, usage: Usage) -> list[Event]:
     What was declared in between told of itself when it was.
     """
     hold, call = stream.hold, stream.call
-    sent, before = sent_of(call, usage), hold.previous or previous_call(call)
+    sent = sent_of(call, usage, rows_of(assembled.segments))
+    before = hold.previous or previous_call(call)
     hold.previous = sent
     verdict = judge(before, sent, hold.items)
     call.prefix_tokens_expected = verdict.expected
@@ -327,7 +326,7 @@ def judged(stream: Stream, assembled: Assembled, usage: Usage) -> list[Event]:
     ]
 
 
-def sent_of(call: ModelCall, usage: Usage) -> Sent:
+def sent_of(call: ModelCall, usage: Usage, rows: Iterable[Sequence[Any]]) -> Sent:
     return Sent(
         endpoint=call.endpoint_name,
         model=call.model_name,
@@ -335,7 +334,7 @@ def sent_of(call: ModelCall, usage: Usage) -> Sent:
         effort=call.effort,
         at=call.at,
         seen_seq=call.seen_seq,
-        rows=compared(call.segments),
+        rows=compared(rows),
         input=usage.total_input if usage.reported else None,
         cache_read=usage.cache_read if usage.reported else None,
     )
@@ -357,7 +356,7 @@ def previous_call(call: ModelCall) -> Sent | None:
         found.cache_write or 0,
         reported=found.input is not None,
     )
-    return sent_of(found, usage)
+    return sent_of(found, usage, found.segments)
 
 
 def reports_cache(call: ModelCall, *requests: Sent | None) -> bool:

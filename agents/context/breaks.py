@@ -7,11 +7,13 @@ Everything here is a function of values; what it says is stored with the model c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from agents.context.segments import Segment
 from agents.context.view import Item
 
 Cause = Literal[
@@ -125,10 +127,10 @@ def _common(old: Sequence[Row], new: Sequence[Row]) -> int:
     """Tokens, by our estimate, of the parts that both begin with. A little low: parts
     that the service counts higher than we do must not look like its fault."""
     total = 0
-    for one, other in zip(old, new, strict=False):
-        if one != other:
+    for row, same in _paired(old, new):
+        if not same:
             break
-        total += one[3]
+        total += row[3]
     return int(total * 0.8)
 
 
@@ -186,14 +188,69 @@ def first_difference(old: Sequence[Row], new: Sequence[Row]) -> Row | None:
 
     None when the new one begins with all of the old one.
     """
-    for index, row in enumerate(old):
-        if index >= len(new) or new[index][:3] != row[:3]:
-            return new[index] if index < len(new) else row
-    return None
+    return next((row for row, same in _paired(old, new) if not same), None)
+
+
+def _paired(old: Sequence[Row], new: Sequence[Row]) -> Iterator[tuple[Row, bool]]:
+    """Each part of the old request, or what the new one has there, and whether they are
+    the same. Bundles of the old one are compared with as many parts of the new one."""
+    place = 0
+    for row in old:
+        count = bundled(row)
+        there = new[place : place + count]
+        place += count
+        if count == 1:
+            same = bool(there) and there[0][:3] == row[:3]
+            yield (row if same or not there else there[0]), same
+        else:
+            same = len(there) == count and bundle(there)[2] == row[2]
+            yield (row if same or not there else there[0]), same
+
+
+#: So many messages of a long conversation are stored as one row with each call.
+BUNDLE = 64
+
+
+def rows_of(segments: Iterable[Segment]) -> list[Row]:
+    """A request's parts, each with what identifies it, in wire order."""
+    return [(one.kind, one.id, one.fingerprint, one.tokens) for one in segments]
+
+
+def bundled_rows(rows: Sequence[Row]) -> list[Row]:
+    """The rows as they are stored: old messages by the bundle, so that a call's row does
+    not grow with the conversation; what the API's format adds as one row.
+
+    Bundles begin where messages begin, so those of a later request are the same.
+    """
+    stored: list[Row] = []
+    messages: list[Row] = []
+    for row in compared(rows):
+        if row[0] == "message":
+            messages.append(row)
+            if len(messages) == BUNDLE:
+                stored.append(bundle(messages))
+                messages = []
+        else:
+            stored += [*messages, row]
+            messages = []
+    around = sum(row[3] for row in rows if row[0] == "envelope")
+    return [*stored, *messages, ("envelope", "envelope", "", around)]
+
+
+def bundle(rows: Sequence[Row]) -> Row:
+    """Several messages as one row."""
+    digest = hashlib.sha256("".join(row[2] for row in rows).encode()).hexdigest()[:16]
+    name = f"bundle:{len(rows)}:{rows[0][1]}"
+    return "message", name, digest, sum(row[3] for row in rows)
+
+
+def bundled(row: Row) -> int:
+    """How many parts the row stands for."""
+    return int(row[1].split(":")[1]) if row[1].startswith("bundle:") else 1
 
 
 def compared(rows: Iterable[Sequence[Any]]) -> tuple[Row, ...]:
-    """Of a call's stored segments those that stay where they are in later requests.
+    """Of a call's rows those that stay where they are in later requests.
 
     What the API's format adds is left out: its last bytes stand behind the newest
     message and move on with it.

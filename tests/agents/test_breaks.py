@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from agents.actions import retry_turn
 from agents.config_actions import save_settings
-from agents.context.breaks import TOLERANCE, Sent, Verdict, judge
+from agents.context.breaks import (
+    BUNDLE,
+    TOLERANCE,
+    Sent,
+    Verdict,
+    bundled_rows,
+    compared,
+    first_difference,
+    judge,
+)
 from agents.context.view import Item
 from agents.models import Agent, ModelCall
 from agents.providers.base import Completion, Usage
@@ -165,6 +174,30 @@ def test_a_loss_is_never_more_than_was_sent_and_always_has_a_cause(
     verdict = judge(before, after, items)
     assert 0 <= verdict.lost <= min(sum(old), sum(new))
     assert not verdict.is_break or (verdict.change and verdict.change.cause)
+
+
+def messages(count: int, changed: int = -1) -> list[Any]:
+    return [
+        ("message", f"entry:{n}", "other" if n == changed else f"{n}", 100)
+        for n in range(count)
+    ]
+
+
+@given(st.integers(0, 300), st.integers(0, 80), st.integers(-1, 299))
+def test_bundles_compare_as_the_messages_that_they_stand_for(old, more, changed):
+    stored = compared(bundled_rows(messages(old)))
+    found = first_difference(stored, compared(messages(old + more, changed)))
+    assert (found is None) == (not 0 <= changed < old)
+    if found:
+        place = int(found[1].split(":")[1])
+        assert place <= changed < place + BUNDLE
+
+
+def test_what_is_stored_of_a_call_does_not_grow_with_the_conversation():
+    rows = [*ROWS[:2], *messages(5_000), ("envelope", "envelope", "x", 7)]
+    stored = bundled_rows(rows)
+    assert len(stored) < 150
+    assert sum(row[3] for row in stored) == sum(row[3] for row in rows)
 
 
 # On the real path: a service that keeps prefixes as the simulator does.
