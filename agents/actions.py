@@ -240,18 +240,6 @@ def _post(
     return Posted(entry, None, turn, duplicate=False)
 
 
-_AT_WORK = Select[Run](
-    lambda: (
-        Run.objects.filter(
-            conversation=given("conversation", Run, "conversation"),
-            state__in=Run.OPEN,
-        )
-        .select_related("turn")
-        .order_by("created_at")[:1]
-    )
-)
-
-
 def _queue(
     conversation: Conversation, author: User, body: dict[str, Any], client_id: str
 ) -> Posted:

@@ -40,12 +40,13 @@ def execute(hold: Hold, choice: Choice) -> None:
     """Play until the turn is answered or has to wait; every end is stored.
 
     1. Calls that are still open come first: they are carried out, or waited for.
-    2. An answer without calls ends the run, unless somebody spoke in the meantime.
+    2. An answer without calls ends the run, unless somebody spoke in the meantime;
+       mostly that is stored with the answer.
     3. Otherwise the model is asked.
     """
     if compact_alone(hold, choice):
         return
-    while True:
+    while not hold.has_ended:
         hold.check()
         hold.sees_images = sees_images(choice.language_model)
         standing = standing_of(hold.run)

@@ -12,6 +12,7 @@ from agents.models import ModeToolPolicy
 from agents.surface.modes import MODES, TIERS
 from agents.surface.policy import Policy
 from agents.tools.base import Tag
+from workspace.prepared import Select, given
 
 Block = ModeToolPolicy.Block
 FOR_MODE = "mode:"
@@ -19,13 +20,17 @@ FOR_MODE = "mode:"
 BLOCKS = (*Block.values, *(f"{FOR_MODE}{name}" for name in MODES))
 
 
+_ROWS = Select[ModeToolPolicy](
+    lambda: ModeToolPolicy.objects.filter(
+        Q(workspace__isnull=True)
+        | Q(workspace=given("workspace", ModeToolPolicy, "workspace"))
+    )
+)
+
+
 def rows_of(workspace_id: UUID | None) -> dict[str, ModeToolPolicy]:
     """The row in force for each block that has one. One query."""
-    rows = ModeToolPolicy.objects.filter(
-        Q(workspace=None) | Q(workspace_id=workspace_id)
-        if workspace_id
-        else Q(workspace=None)
-    )
+    rows = _ROWS.all(workspace=workspace_id)
     # The workspace's own come last, and so replace the server's.
     ordered = sorted(rows, key=lambda row: row.workspace_id is not None)
     return {row.block: row for row in ordered}

@@ -32,11 +32,11 @@ from agents.models import LanguageModel, ModelCall, Run, ToolCall
 from agents.providers.base import Completion, Delta, ToolRequest, Usage
 from agents.providers.retry import Restarted, Retry, stream_with_retries
 from agents.providers.wire import clean
-from agents.runs import Hold
+from agents.runs import Hold, finish_with_answer
 from workspace import live, transcript
 from workspace.events import Event, emit
 from workspace.models import Entry
-from workspace.prepared import Update, given, insert
+from workspace.prepared import Select, Update, given, insert
 from workspace.transcript import Draft
 
 #: Seconds that one model call may take, all tries together, before it counts as stuck.
@@ -279,6 +279,7 @@ def _store(
     sealed = transcript.seal(run.conversation_id, draft)
     with transaction.atomic():
         [entry] = hold.append(*sealed, **totals(stream, completion.usage, cost))
+        transaction.on_commit(stream.close)
         calls = _open_tool_calls(stream, entry, completion.tool_calls)
         changed = judged(stream, assembled, completion.usage)
         settle(stream, ModelCall.State.COMPLETED, completion, cost)
@@ -295,6 +296,9 @@ def _store(
             completed,
             *reports,
         )
+        is_answer = not calls and completion.stop_reason != "pause"
+        ends = is_answer and finish_with_answer(hold, assembled.seen_seq)
+    hold.has_ended = ends
     return calls
 
 
@@ -340,14 +344,18 @@ def sent_of(call: ModelCall, usage: Usage, rows: Iterable[Sequence[Any]]) -> Sen
     )
 
 
+_ANSWERED = Select[ModelCall](
+    lambda: ModelCall.objects.filter(
+        run__conversation=given("conversation", Run, "conversation"),
+        state=ModelCall.State.COMPLETED,
+        pk__lt=given("before", ModelCall, "id"),
+    ).order_by("-pk")[:1]
+)
+
+
 def previous_call(call: ModelCall) -> Sent | None:
     """The conversation's last answered request before this one. One query."""
-    answered = ModelCall.objects.filter(
-        run__conversation=call.run.conversation_id,
-        state=ModelCall.State.COMPLETED,
-        pk__lt=call.pk,
-    )
-    found = answered.order_by("-pk").first()
+    found = _ANSWERED.first(conversation=call.run.conversation_id, before=call.pk)
     if found is None:
         return None
     usage = Usage(

@@ -51,6 +51,13 @@ _HELD = Update(
     )
 )
 
+#: A stop of a queued run ends it at once, so none is asked for here.
+_NEW = Update(
+    lambda: Run.objects.filter(
+        pk=given("pk", Run, "id"), fence=0, state=Run.State.QUEUED
+    )
+)
+
 
 @dataclass
 class Hold:
@@ -65,6 +72,10 @@ class Hold:
     leave_at_boundary: bool = False
     #: Whether the model that is asked may be shown images.
     sees_images: bool = True
+    #: A run that nobody has claimed yet: the first write does.
+    is_new: bool = False
+    #: Set once the run's end is stored.
+    has_ended: bool = False
     #: The transcript as far as it was read: reading on costs what is new.
     items: list[Item] = field(default_factory=list)
     #: The conversation's previous model call, once it was looked up.
@@ -75,8 +86,42 @@ class Hold:
     def guard(self, **changes: Any) -> None:
         """Check the fence and change the run in one statement; LeaseLost if lost."""
         changes = changes or {"fence": self.fence}
+        if self.is_new and self._claim(changes):
+            return
         if not _HELD.run(changes, pk=self.run.pk, fence=self.fence):
             raise LeaseLost(f"Run {self.run.pk} is no longer held by this worker.")
+
+    def let_go(self, **changes: Any) -> None:
+        """`guard` for who gives the run back: one that was never claimed stays queued."""
+        is_mine = _HELD.run(changes, pk=self.run.pk, fence=self.fence)
+        if not is_mine and not self.is_new:
+            raise LeaseLost(f"Run {self.run.pk} is no longer held by this worker.")
+
+    def _claim(self, changes: dict[str, Any]) -> bool:
+        """Claim a new run together with its first changes; False if it is not queued.
+
+        It stays new until that is committed, and is claimed again after a rollback.
+        """
+        run = self.run
+        claimed = {
+            "state": Run.State.RUNNING,
+            "fence": self.fence,
+            "worker": run.worker,
+            "lease_until": lease_end(),
+            "started_at": run.started_at,
+        }
+        try:
+            if not _NEW.run(claimed | changes, pk=run.pk):
+                return False
+        except IntegrityError:
+            raise LeaseLost(f"Another run is at work before run {run.pk}.") from None
+        emit(events.RunStarted(**self.ids, worker=run.worker, agent=run.agent.name))
+        show(run, Turn.State.RUNNING)
+        transaction.on_commit(self._is_claimed)
+        return True
+
+    def _is_claimed(self) -> None:
+        self.is_new = False
 
     def check(self) -> None:
         """At a round boundary: raise if the run was stopped or has to move on."""
@@ -169,10 +214,21 @@ def open_run(
     return run
 
 
+_AT_WORK = Select[Run](
+    lambda: (
+        Run.objects.filter(
+            conversation=given("conversation", Run, "conversation"),
+            state__in=Run.OPEN,
+        )
+        .select_related("turn")
+        .order_by("created_at")[:1]
+    )
+)
+
+
 def at_work(conversation: Conversation) -> Run | None:
     """The run that is queued, running or waiting; the oldest of them."""
-    found = Run.objects.filter(conversation=conversation, state__in=Run.OPEN)
-    return found.select_related("turn").order_by("created_at").first()
+    return _AT_WORK.first(conversation=conversation.pk)
 
 
 def require_people(conversation: Conversation) -> None:
@@ -190,6 +246,22 @@ def require_own(user: User, run: Run, ability: access.Ability) -> None:
     """One's own turn, or the right to act on anyone's."""
     if run.turn.author_id != user.pk:
         access.require(user, run.conversation.workspace, ability)
+
+
+def take(run_id: UUID, worker: str) -> Hold | None:
+    """A queued run for this worker to play; None if it is not queued.
+
+    A new run is claimed by the first write for it, mostly that of its first request:
+    who is late loses what was made ready, and no write is spent on the claim alone.
+    """
+    run = _WHOLE.first(pk=run_id)
+    if run is None or run.state != Run.State.QUEUED:
+        return None
+    if run.fence or run.round:
+        return claim(run_id, worker)
+    run.state, run.fence = Run.State.RUNNING, 1
+    run.worker, run.started_at = worker, run.started_at or timezone.now()
+    return Hold(run, run.fence, is_new=True)
 
 
 def claim(run_id: UUID, worker: str) -> Hold | None:
@@ -274,9 +346,29 @@ def finish(hold: Hold, seen_seq: int) -> bool:
         if family.works_on(run):
             _rest_for_children(hold)
             return True
-        _end(hold, Run.State.FINISHED)
-        emit(events.RunFinished(**hold.ids, rounds=run.round))
+        _finish(hold)
     return True
+
+
+def finish_with_answer(hold: Hold, seen_seq: int) -> bool:
+    """`finish` in the transaction that stores the answer, if nothing stands against it.
+
+    Otherwise, and for a child, whose parent must be locked first, the loop does it.
+    """
+    run = hold.run
+    if run.conversation.parent_id or _STOPPED.first(pk=run.pk):
+        return False
+    if unheard(run.conversation_id, seen_seq) or _unread(run, seen_seq):
+        return False
+    if family.works_on(run):
+        return False
+    _finish(hold)
+    return True
+
+
+def _finish(hold: Hold) -> None:
+    _end(hold, Run.State.FINISHED)
+    emit(events.RunFinished(**hold.ids, rounds=hold.run.round))
 
 
 _SAID = Select[tuple[int]](
@@ -407,9 +499,16 @@ def admit(parent: Run) -> None:
         )
 
 
+_TASKS = Select[tuple[Any]](
+    lambda: Delegation.objects.filter(
+        parent_run=given("run", Delegation, "parent_run")
+    ).values_list("pk")[:1]
+)
+
+
 def stop_children(run: Run) -> None:
     """Stop what a run that ends has left at work. Inside the transaction of its end."""
-    if not Delegation.objects.filter(parent_run=run).exists():
+    if not _TASKS.first(run=run.pk):
         return
     for task in family.without_place(run):
         task.conversation.turns.update(
@@ -662,13 +761,13 @@ def wake(run: Run) -> bool:
 @transaction.atomic
 def abandon(hold: Hold) -> None:
     """Let the lease end now: a sweeper finds the run and counts one restart."""
-    hold.guard(lease_until=timezone.now())
+    hold.let_go(lease_until=timezone.now())
 
 
 @transaction.atomic
 def release(hold: Hold) -> None:
     """Give a run back whole, at a round boundary or in an aborted step."""
-    hold.guard(
+    hold.let_go(
         state=Run.State.QUEUED, worker="", lease_until=None, rung_at=timezone.now()
     )
     doorbell.ring_on_commit(hold.run.pk, hold.run.trigger)

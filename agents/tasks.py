@@ -41,8 +41,8 @@ def play(run_id: str) -> None:
     """Play a queued run as far as it goes. A second ring finds it taken and does nothing."""
     if worker.draining():
         return
-    hold = runs.claim(UUID(run_id), worker.name())
-    if hold is not None:
+    hold = runs.take(UUID(run_id), worker.name())
+    if hold is not None and not (hold.is_new and worker.holds_run(hold.run.pk)):
         with worker.holding(hold):
             play_held(hold)
 

@@ -73,6 +73,12 @@ def holds() -> list[Hold]:
         return list(_held.values())
 
 
+def holds_run(run_id: UUID) -> bool:
+    """Whether a thread of this process plays that run."""
+    with _lock:
+        return run_id in _held
+
+
 def start() -> None:
     """Start the threads, once the worker takes tasks. They end with the process."""
     _repeat("heartbeat", beat, STOP_POLL_SECONDS)
@@ -141,7 +147,7 @@ def leave_lost(held: list[Hold]) -> None:
     wanted = Run.objects.filter(pk__in=[hold.run.pk for hold in held])
     fences = dict(wanted.values_list("pk", "fence"))
     for hold in held:
-        if fences.get(hold.run.pk) != hold.fence:
+        if not hold.is_new and fences.get(hold.run.pk) != hold.fence:
             hold.interrupt.stop(RunReleased())
 
 

@@ -419,7 +419,7 @@ def test_a_lost_worker_is_replaced_and_a_stored_round_is_not_asked_again(
     from agents.context.assemble import assemble, items_of
     from agents.receive import receive
 
-    items = items_of(hold.run.conversation)
+    items = hold.items = items_of(hold.run.conversation)
     model = stage.choice.language_model
     receive(
         hold, stage.choice, assemble(items, provider=provider, language_model=model)
