@@ -273,6 +273,11 @@ class Egress:
             self._refuse(client, visit, 403, str(error))
         except _Unreachable as error:
             self._refuse(client, visit, 502, str(error))
+        except OSError as error:
+            # Such as a server that closes before it has read the whole request.
+            if not visit.received:
+                visit.refused = f"The connection broke off: {error}."
+            raise
         finally:
             self._log(visit)
 

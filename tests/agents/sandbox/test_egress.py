@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import logging
 import os
 import socket
+import struct
 import tempfile
 import threading
 import time
@@ -149,6 +151,34 @@ def test_chunks_that_lie_about_their_length_end_the_request(rules, chunks):
     with Egress(rules) as egress:
         assert b"200" not in ask(egress, start + chunks)
     assert egress.visits[0].refused
+
+
+def test_a_server_that_hangs_up_before_the_request_is_whole_is_told_of(rules):
+    start = b"POST http://public.test/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with Egress(rules) as egress, socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        egress.rules = replace(rules, resolve=lambda *_: [("127.0.0.1", port)])
+
+        def hang_up():
+            client = server.accept()[0]
+            client.recv(1)
+            linger = struct.pack("ii", 1, 0)  # closing resets the connection
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            client.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(10)
+            client.connect(os.fspath(egress.path))
+            client.sendall(start)
+            thread.join()
+            with contextlib.suppress(OSError):
+                for _ in range(50):
+                    client.sendall(b"5\r\nhello\r\n")
+                    time.sleep(0.01)
+                client.recv(1)
+    assert "broke off" in egress.visits[0].refused
 
 
 LOOPBACK = [
