@@ -120,6 +120,7 @@ def open_call(hold: Hold, choice: Choice, assembled: Assembled) -> ModelCall:
     with transaction.atomic():
         changes = _next_round(run)
         hold.guard(model_name=choice.language_model.name, **changes)
+        run.model_name = choice.language_model.name
         started = events.RoundStarted(**hold.ids, round=run.round)
         return write_down(hold, choice, assembled, run.round, started)
 
