@@ -676,7 +676,7 @@ class McpServer(models.Model):
         User, null=True, on_delete=models.PROTECT, related_name="+"
     )
     trusted = models.BooleanField(
-        default=True, help_text="Tools that it calls read-only run without a question."
+        default=False, help_text="Tools that it calls read-only run without a question."
     )
     state = models.CharField(
         max_length=10, choices=State.choices, default=State.CONNECTING

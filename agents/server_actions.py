@@ -44,7 +44,7 @@ class ServerValues:
     connect_seconds: int = 20
     call_seconds: int = 120
     network: bool = False
-    trusted: bool = True
+    trusted: bool = False
 
 
 def add_server(*, by: User, workspace: Workspace, values: ServerValues) -> McpServer:

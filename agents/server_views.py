@@ -63,7 +63,6 @@ class ServerForm(forms.Form):
     trusted = forms.BooleanField(
         label=gettext_lazy("Believe it which tools only read; those run unasked"),
         required=False,
-        initial=True,
     )
 
     def values(self) -> actions.ServerValues:

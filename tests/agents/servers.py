@@ -43,7 +43,7 @@ def serve(
 ) -> McpServer:
     """A server that is ready; called again, it lists something else."""
     server, _ = McpServer.objects.get_or_create(
-        workspace=workspace, name=name, deleted_at=None
+        workspace=workspace, name=name, deleted_at=None, defaults={"trusted": True}
     )
     health.listed(server.pk, listing(instructions, offered))
     server.refresh_from_db()
