@@ -33,6 +33,7 @@ from agents.providers.base import Completion, Delta, ToolRequest, Usage
 from agents.providers.retry import Restarted, Retry, stream_with_retries
 from agents.providers.wire import clean
 from agents.runs import Hold, finish_with_answer
+from agents.surface.refused import advice
 from workspace import live, transcript
 from workspace.events import Event, emit
 from workspace.models import Entry
@@ -198,10 +199,25 @@ def receive(
         settle_failed(stream, error)
         if isinstance(error, ImagesRefused) and not assembled.request.pictures:
             raise ProviderRejected(error.message) from error
+        if more := _advice(error, hold, assembled):
+            raise ProviderRejected(f"{error.message} {more}") from error
         raise
     calls = _store(stream, choice, assembled, completion)
     stream.close()
     return calls
+
+
+def _advice(error: ProviderError, hold: Hold, assembled: Assembled) -> str:
+    """What to do when the service refuses a tool's schema; "" for all else."""
+    if type(error) is not ProviderRejected:
+        return ""
+    declared = [
+        one.id.removeprefix("tool:")
+        for one in assembled.segments
+        if one.kind == "tools"
+    ]
+    loaded = declaring(hold.items)[0].get("loaded", {})
+    return advice(error.message, declared, loaded.get("preload", ()))
 
 
 def listen(
