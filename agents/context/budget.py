@@ -52,8 +52,14 @@ class Limits:
 
     @property
     def gain(self) -> int:
-        """Tokens that a compaction must take away."""
-        return int(_GAIN * self.cap)
+        """Tokens that a compaction must take away: a part of the cap.
+
+        A point that was set below the usual one makes it a part of a cap as much
+        smaller; of a wide window that part could be more than there is at the point.
+        """
+        usual = Limits.of(self.cap, self.reserved).compact_at
+        share = min(1.0, self.compact_at / usual) if usual > 0 else 1.0
+        return int(_GAIN * self.cap * share)
 
     @property
     def summary(self) -> int:

@@ -339,3 +339,35 @@ def test_a_rewind_over_a_summary_brings_back_what_it_stood_for(
     acting.append("notice", {"type": "rewind", "to_seq": place})
     assert acting.messages() == states[place]
     assert fold(acting.items).rows
+
+
+def test_a_window_of_a_million_is_no_reason_at_a_quarter_of_it():
+    wide = Limits.of(1_000_000, 20_000)
+    acting = Acting(settings=OFF)
+    while acting.counts().total < 250_000:
+        shell(acting, 5_000)
+    assert acting.compact(wide) is None
+    assert wide.gain == 250_000
+
+
+def test_an_absolute_point_holds_in_a_window_of_a_million():
+    early = Limits.of(1_000_000, 20_000, 190_000)
+    acting = Acting(settings=OFF)
+    while acting.counts().total < 190_000:
+        assert acting.compact(early) is None
+        shell(acting, 5_000)
+    made = acting.compact(early)
+    assert made
+    assert made.before < 200_000
+    assert made.gain >= early.gain == 67_857
+
+
+def test_a_summary_that_saves_one_in_a_hundred_is_not_kept():
+    acting = Acting(settings=OFF)
+    while acting.counts().total < SMALL.compact_at:
+        shell(acting, 400)
+    before = acting.counts().total
+    made = acting.compact(SMALL, text="word " * int(0.9 * before))
+    assert made
+    assert before - acting.counts().total >= SMALL.gain
+    assert not any("word word" in str(one.body) for one in acting.items)
