@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from agents import tasks
+from agents.loop import finish_round, play_round
 from agents.models import Run, ToolCall
 from agents.providers.scripted import calls, calls_with, says
+from agents.standing import standing_of
 from observability.models import Record
 
 pytestmark = pytest.mark.django_db
@@ -137,3 +140,34 @@ def test_a_call_through_the_bridge_counts_as_the_tool_it_names(
     rows = stage.entries("tool_result")
     assert rows[2]["output"].startswith("same result as your earlier list_dir call")
     assert rows[3]["output"].startswith("same result as your earlier list_dir call")
+
+
+def test_every_worker_counts_what_the_ones_before_it_saw(
+    script, start_turn, stage, workspace
+):
+    (workspace.root / "a.txt").write_text("one\n")
+    read = calls("read_file", path="a.txt")
+    script(*[read] * 4, says("Done."))
+    stage.post("Read it")
+    for _ in range(4):
+        hold = stage.claim()
+        play_round(hold, stage.choice, standing_of(hold.run))
+        finish_round(hold, standing_of(hold.run).open_calls)
+        hold.leave_at_boundary = True
+        tasks.play_held(hold, stage.choice)
+    assert stage.play().state == Run.State.FINISHED
+    assert [row["ok"] for row in stage.entries("tool_result")] == [True] * 3 + [False]
+    assert stage.last("tool_result")["error"]["code"] == "repeat_blocked"
+
+
+def test_ten_reads_of_ten_files_are_no_loop(script, start_turn, stage, workspace):
+    for number in range(10):
+        (workspace.root / f"{number}.txt").write_text("the same text\n")
+    script(*[calls("read_file", path=f"{n}.txt") for n in range(10)], says("Done."))
+    start_turn("Read them")
+    rows = stage.entries("tool_result")
+    assert len(rows) == 10
+    assert all("the same text" in row["output"] for row in rows)
+    said = " ".join(row["output"] for row in rows)
+    assert not any(word in said for word in ("unchanged", "identical", "suspected"))
+    assert not Record.objects.filter(kind="loop.suspected").exists()

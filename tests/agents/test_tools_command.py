@@ -9,6 +9,7 @@ from django.core.management.base import CommandParser
 
 from agents.management.commands.tools import Command
 from agents.models import Agent
+from agents.providers.scripted import calls, says
 from agents.seeding import seed_workspace
 from agents.settings_actions import save_permissions
 from agents.surface.policy import Surface
@@ -155,3 +156,19 @@ def test_a_wrong_command_line_ends_with_status_2(wrong, capsys):
         parser.parse_args(wrong[1:])
     assert ended.value.code == 2
     assert "usage:" in capsys.readouterr().err
+
+
+def test_a_tool_that_a_conversation_called_by_name_is_listed_as_loaded(
+    script, start_turn, stage
+):
+    script(calls("list_dir", path="."), says("Empty."))
+    before = rows("--conversation", str(stage.conversation.pk))
+    start_turn("Look")
+    after = rows("--conversation", str(stage.conversation.pk))
+    assert (before["list_dir"]["deferred"], before["list_dir"]["loaded"]) == (
+        True,
+        False,
+    )
+    changed = [name for name in after if after[name] != before[name]]
+    assert changed == ["list_dir"]
+    assert after["list_dir"]["loaded"]

@@ -252,3 +252,11 @@ def test_an_old_conversation_is_not_taken_for_a_new_one(place, run):
     assert not IdleCost.objects.exists()
     rollups.rebuild()
     assert IdleCost.objects.count() == 1
+
+
+def test_1000_fresh_8000_read_and_1000_written_tokens_are_80_percent(place, run):
+    a_call(run, NOON, input=1_000, cache_read=8_000, cache_write=1_000)
+    assert measure(chosen(place))[()].cache_rate == 0.8
+    for facet in ("agent", "model", "conversation"):
+        [found] = measure(chosen(place), facet).values()
+        assert found.cache_rate == 0.8

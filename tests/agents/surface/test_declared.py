@@ -286,3 +286,19 @@ def test_the_words_of_the_prompt_name_no_tool_that_cannot_be_reached(
     unreachable = {one.name for one in BUILTIN} - reachable
     assert "git_diff" in unreachable
     assert not named & unreachable
+
+
+def test_a_search_of_eight_hits_returns_five_unless_it_asks_for_more(
+    stage, script, start_turn, workspace
+):
+    serve(workspace, "hub", tools(8, "zigzag"))
+    stage.conversation = start_conversation(workspace=workspace, author=stage.author)
+    script(
+        calls("tool_search", query="zigzag"),
+        calls("tool_search", query="zigzag", max_results=20),
+        says("Found."),
+    )
+    start_turn("Find them")
+    few, all_of_them = (row["output"] for row in stage.entries("tool_result"))
+    assert few.count("mcp__hub__zigzag_") == 5
+    assert all_of_them.count("mcp__hub__zigzag_") == 8

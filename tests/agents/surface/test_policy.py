@@ -159,3 +159,16 @@ def test_a_modes_block_is_declared_in_that_mode_only():
     policy = Policy(modes={"review": ("git_diff",), "chat": ()})
     assert "git_diff" in of(mode=MODES["review"], policy=policy).resident
     assert "git_diff" in of(mode=MODES["chat"], policy=policy).deferred
+
+
+def test_what_a_mode_requires_stays_when_its_block_is_emptied():
+    policy = Policy(modes={"plan": (), "chat": ()})
+    plan = of(mode=MODES["plan"], policy=policy)
+    assert {"exit_plan_mode", "ask_user"} <= set(plan.resident)
+    assert "todo_write" in plan.deferred
+    assert "exit_plan_mode" not in of(mode=MODES["chat"], policy=policy).resident
+
+
+@pytest.mark.parametrize("mode", [*MODES])
+def test_every_mode_declares_fewer_than_forty_tools(mode):
+    assert 10 < len(of(mode=MODES[mode]).resident) < 40

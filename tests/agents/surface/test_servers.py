@@ -782,3 +782,32 @@ def test_the_name_of_a_known_servers_tool_draws_no_warning(begin, workspace, own
     [warning] = done.warnings
     assert "mcp__hub__job_009" in warning
     assert "mcp__hub__job_000" in warning.split("Nearest")[1]
+
+
+def test_one_tool_works_in_turn_after_turn(begin, workspace, ledger):
+    serve(workspace, "hub", [tool("a", hints=READS)])
+    steps = [step for _ in range(3) for step in (calls("mcp__hub__a"), says("Done."))]
+    stage = begin(*steps)
+    played(stage, "One", "Two", "Three")
+    assert ledger.calls == [("a", {})] * 3
+    assert all(body["ok"] for body in stage.entries("tool_result"))
+
+
+@pytest.mark.parametrize("what", ["mode", "level"])
+def test_planning_refuses_a_tool_of_a_server_that_may_change_something(
+    begin, workspace, ledger, owner, what
+):
+    from agents.mode_actions import set_level, set_mode
+
+    serve(workspace, "hub", [tool("drop"), tool("look", hints=READS)])
+    stage = begin(calls("mcp__hub__drop"), calls("mcp__hub__look"), says("I may not."))
+    if what == "mode":
+        set_mode(conversation=stage.conversation, user=owner, mode="plan")
+    else:
+        set_level(conversation=stage.conversation, user=owner, level="plan")
+    stage.conversation.refresh_from_db()
+    played(stage, "Drop it")
+    dropped, looked = stage.entries("tool_result")
+    assert dropped["error"]["code"] == "denied"
+    assert looked["ok"]
+    assert ledger.calls == [("look", {})]
