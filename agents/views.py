@@ -11,7 +11,15 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from agents import actions, compact_actions, gauge, mentions, mode_actions, queries
+from agents import (
+    actions,
+    answer_actions,
+    compact_actions,
+    gauge,
+    mentions,
+    mode_actions,
+    queries,
+)
 from agents.children.showing import cards_of
 from agents.models import Wait
 from agents.typed import Choice, choice_of, focus_of, is_command, opened_by
@@ -294,7 +302,7 @@ def answer(
     wait = queries.waits_of(conversation).filter(pk=wait_id).first()
     if wait is None:
         raise NotVisible
-    actions.answer_wait(
+    answer_actions.answer_wait(
         wait=wait, user=person(request), answer=given_answer(request, wait)
     )
     return done(request, conversation)

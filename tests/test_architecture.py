@@ -60,6 +60,7 @@ LAYERS = (
         "compact_actions",
         "mode_actions",
         "policy_actions",
+        "answer_actions",
         "instruction_actions",
     ),
     ("tasks",),

@@ -10,7 +10,8 @@ from django.apps import apps
 from django.db import connection
 from django.test import Client
 
-from agents.actions import answer_wait, retry_turn
+from agents.actions import retry_turn
+from agents.answer_actions import answer_wait
 from agents.erase_actions import erase_conversation, erase_turns
 from agents.models import Run, Wait
 from agents.providers.scripted import calls, says

@@ -14,13 +14,8 @@ from django.test import Client
 from django.utils import timezone
 
 from agents import permissions, runs, standing, sweeper, worker
-from agents.actions import (
-    answer_wait,
-    edit_and_resend,
-    retry_turn,
-    start_conversation,
-    stop_turn,
-)
+from agents.actions import edit_and_resend, retry_turn, start_conversation, stop_turn
+from agents.answer_actions import answer_wait
 from agents.errors import RightLost
 from agents.models import Run, Wait
 from agents.providers.base import ToolRequest

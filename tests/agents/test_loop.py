@@ -9,13 +9,8 @@ from typing import Any
 import pytest
 
 from agents import runs, sweeper, tasks
-from agents.actions import (
-    answer_wait,
-    edit_and_resend,
-    retry_turn,
-    stop_turn,
-    withdraw_queued,
-)
+from agents.actions import edit_and_resend, retry_turn, stop_turn, withdraw_queued
+from agents.answer_actions import answer_wait
 from agents.errors import (
     ContextOverflow,
     ProviderAuthFailed,
@@ -446,15 +441,12 @@ def test_a_call_caught_in_the_middle_is_repeated_only_if_that_is_harmless(
     from agents.context.assemble import assemble, items_of
     from agents.receive import receive
 
+    items = hold.items = items_of(hold.run.conversation)
     model = stage.choice.language_model
     receive(
         hold,
         stage.choice,
-        assemble(
-            items_of(hold.run.conversation),
-            provider=stage.provider,
-            language_model=model,
-        ),
+        assemble(items, provider=stage.provider, language_model=model),
     )
     ToolCall.objects.update(
         state=ToolCall.State.STARTED, started_at=hold.run.created_at

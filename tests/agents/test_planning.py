@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from agents.actions import answer_wait
+from agents.answer_actions import answer_wait
 from agents.mode_actions import set_level, set_mode
 from agents.models import LoadedTool, Run, Wait
 from agents.providers.scripted import calls, says

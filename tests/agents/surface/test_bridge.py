@@ -219,7 +219,7 @@ def test_a_retry_forgets_what_the_old_attempt_was_shown(
 def test_an_approval_through_the_bridge_shows_and_binds_the_real_tool(
     script, stage, workspace, owner
 ):
-    from agents.actions import answer_wait
+    from agents.answer_actions import answer_wait
     from agents.models import Wait
 
     workspace.permission_rules = {"ask": ["list_dir"]}

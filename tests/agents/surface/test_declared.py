@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from agents.actions import answer_wait, start_conversation
+from agents.actions import start_conversation
+from agents.answer_actions import answer_wait
 from agents.config_actions import save_settings
 from agents.context.preview import preview
 from agents.mcp.calling import calls_go_to

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from agents.actions import answer_wait, start_conversation
+from agents.actions import start_conversation
+from agents.answer_actions import answer_wait
 from agents.config.layers import effective
 from agents.config.schema import Settings
 from agents.config_actions import save_settings
