@@ -179,7 +179,7 @@ def test_8_rules_that_fill_the_window_are_named_and_nothing_is_tried_again():
     assert "Rules (62,000 tokens)" in made.sentence
 
 
-def test_23_turns_larger_than_the_window_cause_no_summary_of_nothing(
+def test_control_23_turns_larger_than_the_window_cause_no_summary_of_nothing(
     script, stage, start_turn
 ):
     window(stage, 8_000)

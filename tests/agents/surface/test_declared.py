@@ -196,6 +196,27 @@ def test_two_bridged_calls_of_one_answer_have_their_results_in_order(
     assert [*names] == ["tool_search", "tool_call", "tool_call"]
 
 
+def test_a_bridged_call_without_a_required_argument_names_it_and_runs_nothing(
+    stage, script, workspace
+):
+    serve(workspace, "hub", [tool("at", city="string", required=["city"], hints=READS)])
+    stage.conversation = start_conversation(workspace=workspace, author=stage.author)
+    name = "mcp__hub__at"
+    script(
+        calls("tool_search", query=f"select:{name}"),
+        calls("tool_call", name=name, arguments={}),
+        calls("tool_call", name=name, arguments={"city": "Oslo"}),
+        says("Done."),
+    )
+    stage.post("Where?")
+    with calls_go_to(Ledger()) as ledger:
+        stage.play()
+    _, refused, done = stage.entries("tool_result")
+    assert "city" in refused["error"]["message"]
+    assert done["ok"]
+    assert ledger.calls == [("at", {"city": "Oslo"})]
+
+
 def test_an_envelope_that_is_wrong_again_and_again_ends_the_run(
     stage, script, start_turn
 ):
