@@ -74,6 +74,7 @@ control 7  tests/agents/surface/test_servers.py  test_arguments_that_do_not_fit_
 control 8  tests/agents/surface/test_declared.py test_a_hidden_tool_called_by_name_is_asked_*
 control 8  tests/agents/test_loop.py             test_a_denial_and_its_reason_*
 control 9  tests/agents/surface/test_servers.py  test_a_tool_of_a_server_is_found_by_words_*
+control 10 tests/agents/surface/test_search_ranking.py test_hints_in_two_languages_*
 control 10 tests/agents/surface/test_search_ranking.py test_korean_finds_korean_words_*
 control 10 tests/agents/surface/test_search_ranking.py test_plurals_and_inflections_*
 control 11 tests/agents/surface/test_bridge.py   test_an_empty_search_is_a_success_*

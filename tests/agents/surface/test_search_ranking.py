@@ -225,3 +225,17 @@ def test_searching_imports_no_loader_that_may_download():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert seen.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("query", ["티켓을 넘겨줘", "tickets", "assigning"])
+def test_hints_in_two_languages_are_found_in_any_inflection(query):
+    names = ("ticket_list", "ticket_get", "ticket_relation", "ticket_create")
+    others = [Document(name, "tickets", f"{name[7:]} of work items") for name in names]
+    wanted = Document(
+        "ticket_assign",
+        "tickets",
+        "Gives a work item to a person.",
+        hints=("assign", "hand off", "티켓", "넘기기", "넘겨주기"),
+    )
+    index = Index((*TOOLS, *others, wanted))
+    assert "ticket_assign" in [hit.name for hit in index.rank(query, 3)]
