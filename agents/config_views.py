@@ -165,7 +165,7 @@ def scope_of(request: HttpRequest, workspace: Workspace) -> Workspace | Agent:
 
 def key_for(name: str) -> Key:
     key = keys().get(name)
-    if key is None or not key.about.in_force:
+    if key is None:
         raise NotVisible(_("There is no setting of that name here."))
     return key
 
@@ -223,8 +223,6 @@ def _lines(
     found, own = effective(scope), own_values(scope)
     notes = {"tools.toolSearch.threshold": _preload_note(scope, found.settings)}
     for name, key in keys().items():
-        if not key.about.in_force:
-            continue
         value = found[name]
         used = form and form.key is key
         row = form if form and used else _form(key, own.get(name), value)

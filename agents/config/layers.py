@@ -99,7 +99,7 @@ class Effective:
 
 
 def _is_kept(about: About) -> bool:
-    return about.in_force and about.effect == "next conversation"
+    return about.effect == "next conversation"
 
 
 def merge(layers: Sequence[tuple[Origin, Values]]) -> Effective:

@@ -49,12 +49,6 @@ def read(text: str) -> Read:
                 _("%(name)s is set twice. Keep one of the two.") % {"name": name}
             )
         found[name] = checked(name, value, warnings)
-    for name in found:
-        if not keys()[name].about.in_force:
-            warnings.append(
-                _("%(name)s is kept, but nothing in this version obeys it yet.")
-                % {"name": name}
-            )
     return Read(found, warnings)
 
 

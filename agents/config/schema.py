@@ -1,8 +1,7 @@
 """Every setting: one tree of values, and what people are told of each.
 
 The dotted name of a setting is its place in the tree, written as in JSON
-(`tools.toolSearch.enabled`). A setting that no code obeys yet has `in_force=False`:
-it can be imported and kept, and no page shows it.
+(`tools.toolSearch.enabled`).
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ class About:
     when: str | Promise
     effect: Effect = "next conversation"
     merge: Literal["replace", "union"] = "replace"
-    in_force: bool = False
 
 
 class Group(BaseModel):
@@ -72,7 +70,6 @@ class ToolSearch(Group):
                 "Off for models that never search: ordinary tools on demand are then "
                 "declared in every request; those held back by tools.eager stay hidden."
             ),
-            in_force=True,
         ),
     ] = True
     threshold: Annotated[
@@ -84,7 +81,6 @@ class ToolSearch(Group):
                 "it, a new conversation declares them all; otherwise none."
             ),
             _("Above 0 where nearly every conversation needs them. 0 is off."),
-            in_force=True,
         ),
     ] = 0.0
 
@@ -102,7 +98,6 @@ class Tools(Group):
                 "To lower the idle cost of agents that use few tools. With the policy "
                 "“additive” it adds to the default set instead."
             ),
-            in_force=True,
         ),
     ] = None
     eager_policy: Annotated[
@@ -114,7 +109,6 @@ class Tools(Group):
                 "of the default set, MCP tools too."
             ),
             _("“additive” when you come from a product whose list adds."),
-            in_force=True,
         ),
     ] = "allowlist"
     visible: Annotated[
@@ -124,7 +118,6 @@ class Tools(Group):
             _("These are declared in every request although they are on demand."),
             _("For the one tool that most conversations of yours need."),
             merge="union",
-            in_force=True,
         ),
     ] = Field(default_factory=list)
     disabled: Annotated[
@@ -137,7 +130,6 @@ class Tools(Group):
             ),
             _("For features that nobody here uses, or that nobody here may use."),
             merge="union",
-            in_force=True,
         ),
     ] = Field(default_factory=list)
     tool_search: ToolSearch = ToolSearch()
@@ -150,7 +142,6 @@ class Tools(Group):
                 "Off for small models that do not manage to search, or to compare "
                 "behaviour with and without."
             ),
-            in_force=True,
         ),
     ] = True
     index_budget: Annotated[
@@ -163,7 +154,6 @@ class Tools(Group):
                 "follow while they fit."
             ),
             _("More when agents overlook tools; less when every token counts."),
-            in_force=True,
         ),
     ] = 250
     load_mode: Annotated[
@@ -175,7 +165,6 @@ class Tools(Group):
                 "the declared list of later rounds."
             ),
             _("“declare” for models that are too weak for the bridge."),
-            in_force=True,
         ),
     ] = "bridge"
     reload_budget: Annotated[
@@ -186,7 +175,6 @@ class Tools(Group):
             _("The schemas of the loaded tools called last are stated again."),
             _("0 repeats none; the tools are then searched again."),
             effect="next call",
-            in_force=True,
         ),
     ] = 1_000
     repeat_guard: Annotated[
@@ -196,7 +184,6 @@ class Tools(Group):
             _("Answers repeated reads with one line and stops identical calls."),
             _("Off for scripts that must make the same call again and again."),
             effect="next call",
-            in_force=True,
         ),
     ] = True
 
@@ -209,7 +196,6 @@ class Mcp(Group):
             _("Seconds to wait for MCP servers"),
             _("The first turn waits so long for servers that are still connecting."),
             _("Above 0 when the first turn needs their tools in the index."),
-            in_force=True,
         ),
     ] = 0
 
@@ -226,7 +212,6 @@ class AgentGroup(Group):
                 "word."
             ),
             _("Last of all: it is the smallest part and the riskiest to change."),
-            in_force=True,
         ),
     ] = None
     prune_tool_outputs: Annotated[
@@ -236,7 +221,6 @@ class AgentGroup(Group):
             _("Requests carry one line in place of old results; nothing is deleted."),
             _("Off when early output must stay in view word for word."),
             effect="next call",
-            in_force=True,
         ),
     ] = True
     keep_tool_rounds: Annotated[
@@ -247,7 +231,6 @@ class AgentGroup(Group):
             _("Results of so many recent rounds are sent whole, at least of one."),
             _("More for long debugging."),
             effect="next call",
-            in_force=True,
         ),
     ] = 6
     prune_batch_rounds: Annotated[
@@ -257,7 +240,6 @@ class AgentGroup(Group):
             _("In rounds; “auto” weighs the saving against the cache that it breaks."),
             _("1 for services without a prompt cache."),
             effect="next call",
-            in_force=True,
         ),
     ] = "auto"
     context_file_max_chars: Annotated[
@@ -266,7 +248,6 @@ class AgentGroup(Group):
             _("Characters of one rules file"),
             _("Longer files are cut in the middle. Unset: by the model's window."),
             _("More when a long file must not be cut."),
-            in_force=True,
         ),
     ] = None
     context_files_max_chars: Annotated[
@@ -275,7 +256,6 @@ class AgentGroup(Group):
             _("Characters of all rules files"),
             _("The deepest files are cut first. Unset: by the model's window."),
             _("More for large repositories whose nested rules must stay whole."),
-            in_force=True,
         ),
     ] = None
     ignore_context_files: Annotated[
@@ -284,7 +264,6 @@ class AgentGroup(Group):
             _("Ignore rules files"),
             _("Reads no AGENTS.md or other rules file at all."),
             _("To reproduce a problem without them."),
-            in_force=True,
         ),
     ] = False
 
@@ -297,7 +276,6 @@ class Agents(Group):
             _("“lean” leaves out memory, the skills index and nested rules."),
             _("“full” for research that needs all that the parent knows."),
             effect="next call",
-            in_force=True,
         ),
     ] = "lean"
 
@@ -312,7 +290,6 @@ class Context(Group):
             ),
             _("Less to keep long conversations cheap."),
             effect="next call",
-            in_force=True,
         ),
     ] = None
     compact_at: Annotated[
@@ -322,7 +299,6 @@ class Context(Group):
             _("Tokens at which the conversation is summarised. Unset: about 70 %."),
             _("Rarely: frequent compaction costs more than it saves."),
             effect="next call",
-            in_force=True,
         ),
     ] = None
 
@@ -336,7 +312,6 @@ class Skills(Group):
             _("Skill bodies read in so many recent turns survive word for word."),
             _("More when long work follows one skill."),
             effect="next call",
-            in_force=True,
         ),
     ] = 2
 
@@ -351,7 +326,6 @@ class MemoryGroup(Group):
                 "begins."
             ),
             _("Off where nothing may be kept beyond a conversation."),
-            in_force=True,
         ),
     ] = True
     extraction: Annotated[
@@ -364,7 +338,6 @@ class MemoryGroup(Group):
             ),
             _("Off to save its cost: agents then keep only what they are told to."),
             effect="next call",
-            in_force=True,
         ),
     ] = True
     consolidation: Annotated[
@@ -376,7 +349,6 @@ class MemoryGroup(Group):
             ),
             _("Off where people keep the notes tidy themselves."),
             effect="next call",
-            in_force=True,
         ),
     ] = True
     digest_entries: Annotated[
@@ -386,7 +358,6 @@ class MemoryGroup(Group):
             _("Notes told at the start"),
             _("So many notes at most stand in what a conversation begins with."),
             _("Less to save tokens: agents find the others with memory_search."),
-            in_force=True,
         ),
     ] = 30
     digest_chars: Annotated[
@@ -396,7 +367,6 @@ class MemoryGroup(Group):
             _("Characters of notes told at the start"),
             _("The digest stops before it would become longer."),
             _("More when notes are long and always needed."),
-            in_force=True,
         ),
     ] = 6_000
 

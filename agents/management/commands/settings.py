@@ -176,16 +176,14 @@ def as_json(value: Value) -> dict[str, Any]:
         "value": value.value,
         "origin": value.origin,
         "takesEffect": about.effect,
-        "inForce": about.in_force,
     }
 
 
 def as_text(found: Effective) -> str:
-    """Columns: name, origin, value. A mark for what nothing obeys yet."""
+    """Columns: name, origin, value."""
     lines = []
     for name, value in found.values.items():
-        mark = "" if keys()[name].about.in_force else "  (not in force yet)"
         shown = _json(value.value)
         shown = shown if len(shown) <= 60 else f"{shown[:59]}…"
-        lines.append(f"{name:<30} {value.origin:<13} {shown}{mark}")
+        lines.append(f"{name:<30} {value.origin:<13} {shown}")
     return "\n".join(lines)

@@ -34,7 +34,6 @@ def test_a_value_is_set_read_and_unset_and_each_change_is_kept(db):
         "value": 9,
         "origin": "server",
         "takesEffect": "next conversation",
-        "inForce": True,
     }
     assert run("unset", "tools.indexBudget") == done
     assert run("unset", "tools.indexBudget") == "Nothing changed."
@@ -77,11 +76,9 @@ def test_each_layer_has_its_option(workspace, owner):
     assert run("get", "tools.indexBudget") == "250  (built-in)"
 
 
-def test_the_list_names_every_setting_and_marks_those_not_in_force(db):
+def test_the_list_names_every_setting(db):
     lines = run("list").splitlines()
     assert [line.split()[0] for line in lines] == list(keys())
-    marked = {line.split()[0] for line in lines if "(not in force yet)" in line}
-    assert marked == {n for n, key in keys().items() if not key.about.in_force}
     assert [row["name"] for row in json.loads(run("list", "--json"))] == list(keys())
 
 
@@ -92,10 +89,10 @@ def test_an_export_of_the_server_is_imported_again(db, tmp_path):
     run("unset", "tools.visible")
     warned = io.StringIO()
     assert run("import", str(file), errors=warned).startswith("Changed tools.visible")
-    assert warned.getvalue() == ""
     file.write_text('{"agents.childContext": "full",} // later')
     run("import", str(file), errors=warned)
-    assert "nothing in this version obeys it yet" in warned.getvalue()
+    assert run("get", "agents.childContext") == '"full"  (server)'
+    assert warned.getvalue() == ""
 
 
 @pytest.mark.parametrize(

@@ -254,13 +254,6 @@ def test_an_empty_list_is_a_value_and_null_is_none():
     assert read('{"tools.eager": null}').values == {"tools.eager": None}
 
 
-def test_a_setting_without_a_feature_is_kept_with_a_warning():
-    found = read('{"tools.loadMode": "declare", "tools.deferred": false}')
-    for name in found.values:
-        said = any(warning.startswith(name) for warning in found.warnings)
-        assert said is not keys()[name].about.in_force
-
-
 def test_every_setting_says_what_it_does_when_to_change_it_and_what_it_takes():
     for name, key in keys().items():
         assert str(key.about.title), name
