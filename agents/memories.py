@@ -181,10 +181,11 @@ def keep(note: Memory) -> tuple[Memory, bool]:
     return note, True
 
 
-def change(note: Memory, text: str) -> None:
-    """Give a note another text."""
+def change(note: Memory, text: str, *, private: bool = False) -> None:
+    """Give a note another text; `private` when it was said in private."""
     note.text, note.updated_at = checked(text), timezone.now()
-    note.save(update_fields=["text", "updated_at"])
+    note.private = note.private or private
+    note.save(update_fields=["text", "updated_at", "private"])
 
 
 def may_change(note: Memory, user: User | None) -> bool:
@@ -256,12 +257,7 @@ class Desk:
         run, author = self.run, self.run.turn.author
         if scope == Memory.Scope.USER and author is None:
             raise BadInput("Nobody asked for this run; save it for the workspace.")
-        private = top_of(run.conversation).private
-        if private and scope != Memory.Scope.USER:
-            raise NotAllowed(
-                "This conversation is private: what is said here can be kept for its "
-                "person alone. Use scope user."
-            )
+        private = self._is_private(scope)
         note = Memory(
             workspace_id=run.workspace_id,
             scope=scope,
@@ -281,8 +277,18 @@ class Desk:
 
     def _update(self, key: int, text: str) -> str:
         note = self._own(key)
-        change(note, text)
+        change(note, text, private=self._is_private(note.scope))
         return f"mem:{key} now says: {note.text}"
+
+    def _is_private(self, scope: str) -> bool:
+        """Whether what is kept was said in private: then it is for its person alone."""
+        private = top_of(self.run.conversation).private
+        if private and scope != Memory.Scope.USER:
+            raise NotAllowed(
+                "This conversation is private: what is said here can be kept for its "
+                "person alone. Use scope user."
+            )
+        return private
 
     def _forget(self, key: int) -> str:
         self._own(key).delete()

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from agents.errors import ToolError
-from agents.memories import change, keep
+from agents.memories import change, keep, may_change
 from agents.models import Memory, MemoryRun
 from agents.tools.paths import Root, parse
-from workspace.errors import ActionError
+from workspace.errors import ActionError, NotAllowed
 
 PINNED = "pinned"
 FOLDERS = tuple(Memory.Scope.values)
@@ -63,6 +64,7 @@ def take_over(run: MemoryRun, notes: list[Memory], folder: Path) -> Outcome:
     """Make the notes what the files say; a file that is refused changes nothing."""
     outcome = Outcome()
     known = {path_of(note): note for note in notes if not note.pinned}
+    private = _is_private(run, notes)
     for path, text in _files(folder):
         note = known.get(path)
         if note is not None and " ".join(note.text.split()) == " ".join(text.split()):
@@ -73,7 +75,7 @@ def take_over(run: MemoryRun, notes: list[Memory], folder: Path) -> Outcome:
             outcome.refused.append(f"More than {MOST_CHANGES} changes were left out.")
             break
         try:
-            _take(run, note, path, text)
+            _take(run, note, path, text, private)
         except ActionError as error:
             outcome.refused.append(f"{path}: {error.message}")
         else:
@@ -81,19 +83,40 @@ def take_over(run: MemoryRun, notes: list[Memory], folder: Path) -> Outcome:
     return outcome
 
 
-def _take(run: MemoryRun, note: Memory | None, path: str, text: str) -> None:
+def _is_private(run: MemoryRun, notes: list[Memory]) -> bool:
+    """Whether what is written may repeat what was said in private."""
+    if run.conversation:
+        return run.conversation.private
+    return any(note.private for note in notes)
+
+
+def _take(
+    run: MemoryRun, note: Memory | None, path: str, text: str, private: bool
+) -> None:
     if note is None:
-        keep(_new(run, path.partition("/")[0], text))
-    elif text.strip():
-        change(note, text)
+        keep(_new(run, path.partition("/")[0], text, private))
+        return
+    _require_may_change(run, note, private)
+    if text.strip():
+        change(note, text, private=private)
     else:
         note.delete()
 
 
-def _new(run: MemoryRun, scope: str, text: str) -> Memory:
+def _require_may_change(run: MemoryRun, note: Memory, private: bool) -> None:
+    """A run may do to notes what its person may; one for nobody tidies the shared."""
+    if private and note.scope != Memory.Scope.USER:
+        raise NotAllowed(_("What was said in private is kept for its person alone."))
+    if run.user_id and not may_change(note, run.user):
+        raise NotAllowed(
+            _("mem:%(key)d belongs to all; only who added it or an admin changes it.")
+            % {"key": note.pk}
+        )
+
+
+def _new(run: MemoryRun, scope: str, text: str, private: bool) -> Memory:
     """What is learned in private is its person's alone, whatever folder it is in."""
     talk = run.conversation
-    private = bool(talk and talk.private)
     if private or (run.kind == MemoryRun.Kind.CONSOLIDATION and run.user_id):
         scope = Memory.Scope.USER
     agent = None

@@ -123,6 +123,30 @@ def test_a_private_conversation_keeps_notes_for_its_person_alone(
     assert Memory.objects.get().private
 
 
+def test_what_is_said_in_private_never_goes_into_a_note_that_others_are_told(
+    script, stage, workspace, owner
+):
+    shared = note(workspace, "The plan.", created_by=owner)
+    own = note(workspace, "Likes tea.", "user", user=owner)
+    stage.conversation = start_conversation(
+        workspace=workspace, author=owner, private=True
+    )
+    script(
+        calls("memory_update", id=shared.pk, text="The secret plan."),
+        calls("memory_update", id=own.pk, text="Looks for another job."),
+        says("Done."),
+    )
+    stage.post("Correct the plan")
+    stage.play()
+    refused, changed = stage.entries("tool_result")
+    assert "This conversation is private" in refused["error"]["message"]
+    shared.refresh_from_db()
+    assert shared.text == "The plan."
+    assert changed["ok"]
+    assert "job" not in told(workspace, owner)
+    assert "job" in told(workspace, owner, private=True)
+
+
 def test_somebody_elses_turn_in_a_shared_conversation_finds_their_notes(
     script, stage, workspace, owner, member
 ):

@@ -85,6 +85,13 @@ def night(workspace, owner, count=5):
     return MemoryRun.objects.get(kind="consolidation")
 
 
+def rewrites(*pairs):
+    """Steps that read notes and give them other texts."""
+    reads = [calls("read_file", path=path) for path, _text in pairs]
+    writes = [calls("write_file", path=path, content=text) for path, text in pairs]
+    return [*reads, *writes, says("Done.")]
+
+
 def declared(provider):
     body = json.loads(provider.requests[0].body)
     return [tool["function"]["name"] for tool in body["tools"]]
@@ -257,6 +264,64 @@ def test_what_is_learned_in_private_is_its_persons_alone(talked, model, owner):
     )
     note = Memory.objects.get()
     assert (note.scope, note.user, note.private) == ("user", owner, True)
+
+
+def test_a_run_changes_only_notes_that_its_person_may_change(
+    talked, model, owner, member, workspace
+):
+    Conversation.objects.filter(pk=talked.pk).update(created_by=member)
+    fields = {"workspace": workspace, "scope": "workspace", "source": "person"}
+    theirs = Memory.objects.create(text="Pay Ann.", created_by=owner, **fields)
+    kept = Memory.objects.create(text="Ship it.", created_by=owner, **fields)
+    run = extraction(talked)
+    assert run.user == member
+    play(
+        run,
+        model,
+        *rewrites(
+            (f"workspace/mem-{theirs.pk}.md", "Pay Bob."),
+            (f"workspace/mem-{kept.pk}.md", ""),
+        ),
+    )
+    assert {note.text for note in Memory.objects.all()} == {"Pay Ann.", "Ship it."}
+    assert "only who added it or an admin" in run.message
+
+
+def test_what_is_said_in_private_never_rewrites_a_note_that_others_are_told(
+    talked, model, owner, workspace
+):
+    Conversation.objects.filter(pk=talked.pk).update(private=True)
+    fields = {"workspace": workspace, "source": "tool", "created_by": owner}
+    shared = Memory.objects.create(text="Ship it.", scope="workspace", **fields)
+    own = Memory.objects.create(text="Tea.", scope="user", user=owner, **fields)
+    run = extraction(talked)
+    play(
+        run,
+        model,
+        *rewrites(
+            (f"workspace/mem-{shared.pk}.md", "Blue pot."),
+            (f"user/mem-{own.pk}.md", "Tea, blue pot."),
+        ),
+    )
+    shared.refresh_from_db()
+    own.refresh_from_db()
+    assert shared.text == "Ship it."
+    assert (own.text, own.private) == ("Tea, blue pot.", True)
+    assert "its person alone" in run.message
+
+
+def test_notes_that_are_joined_with_private_ones_are_private(workspace, owner, model):
+    run = night(workspace, owner)
+    first, second, *_rest = Memory.objects.order_by("pk")
+    Memory.objects.filter(pk=first.pk).update(private=True)
+    play(
+        run,
+        model,
+        calls("write_file", path="user/all.md", content="Facts 0 to 4."),
+        *rewrites((f"user/mem-{second.pk}.md", "Fact 0 and 1.")),
+    )
+    assert Memory.objects.get(text="Fact 0 and 1.").private
+    assert Memory.objects.get(text="Facts 0 to 4.").private
 
 
 def test_a_run_that_ends_early_changes_nothing(talked, model):
