@@ -17,6 +17,7 @@ from agents.mcp import health
 from agents.mcp.names import LONGEST_SERVER, is_server_name
 from agents.models import McpServer
 from agents.providers.addresses import AddressRefused, parse_target
+from agents.providers.wire import clean
 from agents.secrets import encrypt
 from workspace import audit
 from workspace.access import require
@@ -26,6 +27,7 @@ from workspace.models import User, Workspace
 logger = logging.getLogger(__name__)
 
 MOST_SERVERS = 50  # of one workspace
+LONGEST_URL = 500  # characters
 LONGEST_WAIT = {"connect_seconds": 120, "call_seconds": 3600}
 STDIO = McpServer.Transport.STDIO
 
@@ -92,6 +94,15 @@ def _checked(values: ServerValues) -> ServerValues:
                 "between them: it becomes a part of its tools' names."
             )
             % {"n": LONGEST_SERVER}
+        )
+    told = (*values.command, values.url, *values.include_tools, *values.exclude_tools)
+    if any(clean(text) != text for text in told) or len(values.url) > LONGEST_URL:
+        raise BadInput(
+            _(
+                "The command, address or tools of %(name)s hold characters that cannot "
+                "be stored, or the address has more than %(n)d."
+            )
+            % {"name": values.name, "n": LONGEST_URL}
         )
     if values.transport not in McpServer.Transport.values:
         raise BadInput(_("A server is reached by stdio, http or sse."))
@@ -171,16 +182,27 @@ def _imported(name: str, row: Any) -> ServerValues:
     secrets = row.get("headers" if url else "env") or {}
     if not isinstance(secrets, dict):
         raise BadInput(_("The server %(name)s is not described.") % {"name": name})
-    command = [str(row.get("command") or ""), *map(str, row.get("args") or ())]
+    command = [str(row.get("command") or ""), *_words(name, row, "args")]
     return ServerValues(
         name=name,
         transport=("sse" if kind == "sse" else "http") if url else STDIO,
         command=tuple(command) if command[0] and not url else (),
         url=url,
         secrets={str(key): str(value) for key, value in secrets.items()},
-        include_tools=tuple(map(str, row.get("includeTools") or ())),
-        exclude_tools=tuple(map(str, row.get("excludeTools") or ())),
+        include_tools=_words(name, row, "includeTools"),
+        exclude_tools=_words(name, row, "excludeTools"),
     )
+
+
+def _words(name: str, row: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """A list of words in a described server. Raises BadInput for anything else."""
+    words = row.get(key) or []
+    if not isinstance(words, list):
+        raise BadInput(
+            _("The server %(name)s: %(key)s is a list of texts.")
+            % {"name": name, "key": key}
+        )
+    return tuple(map(str, words))
 
 
 def _require(by: User, server: McpServer) -> None:

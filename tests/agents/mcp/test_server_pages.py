@@ -133,6 +133,25 @@ def test_an_mcp_json_is_imported_whole_or_not_at_all(owner, workspace):
 
 
 @pytest.mark.parametrize(
+    "row",
+    [
+        {"command": "x", "args": 5},
+        {"command": "x", "args": "--verbose"},
+        {"command": "x", "includeTools": 5},
+        {"command": "x", "excludeTools": {"a": 1}},
+        {"command": "x\0y"},
+        {"command": "x", "args": ["\ud800"]},
+        {"url": f"https://example.com/{'x' * 600}"},
+    ],
+)
+def test_a_server_that_is_described_in_a_strange_way_is_refused(owner, workspace, row):
+    text = json.dumps({"mcpServers": {"a": row}})
+    with pytest.raises(BadInput):
+        actions.import_servers(by=owner, workspace=workspace, text=text)
+    assert not McpServer.objects.exists()
+
+
+@pytest.mark.parametrize(
     "text", ["", "[]", '{"mcpServers": []}', '{"mcpServers": {"a": 3}}']
 )
 def test_what_is_no_mcp_json_is_refused(owner, workspace, text):
