@@ -56,7 +56,9 @@ def split(text: str) -> Document:
         )
     try:
         values = yaml.safe_load(head)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        if isinstance(values, dict):
+            values = {str(key): value for key, value in values.items()}
+    except Exception as error:  # noqa: BLE001 - a tag such as !!bool raises KeyError and more
         return Document(
             {}, body, _("Its head is not YAML (%(where)s).") % {"where": _where(error)}
         )
@@ -64,7 +66,7 @@ def split(text: str) -> Document:
         return Document(text=body)
     if not isinstance(values, dict):
         return Document({}, body, _("Its head is not a list of names and values."))
-    return Document({str(key): value for key, value in values.items()}, body)
+    return Document(values, body)
 
 
 def _where(error: Exception) -> str:
@@ -76,7 +78,10 @@ def line_of(value: Any, longest: int) -> str:
     """A value as one line of text; "" for what is no text."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
-    return " ".join(str(value).split())[:longest]
+    try:
+        return " ".join(str(value).split())[:longest]
+    except ValueError:  # a number with more digits than Python writes
+        return ""
 
 
 def names_of(value: Any) -> list[str]:

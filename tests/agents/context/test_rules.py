@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.actions import agent_of, start_conversation
-from agents.context.frontmatter import admits, gate_of, split
+from agents.context.frontmatter import admits, gate_of, line_of, split
 from agents.context.preview import preview
 from agents.context.rules import (
     Caps,
@@ -390,3 +390,26 @@ def test_long_rules_go_to_the_store_and_the_caps_follow_from_the_model(begin):
     body = startup_of(begin(**{"AGENTS.md": "한" * 100_000}))
     assert body["rules"]["per_file"] == 64_800  # of the simulator's 270,000 tokens
     assert body["rules"]["files"][0]["kept"] <= 64_800
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "name: !!bool maybe",
+        "name: !!timestamp soon",
+        "name: !!int ''",
+        "name: !!float ''",
+        "? !!int ''\n: x",
+        f"0x{'f' * 50}: x\n? 0x{'f' * 100}\n: y",
+        f"? !!int 0x{'f' * 6000}\n: x",
+    ],
+)
+def test_a_head_that_yaml_chokes_on_is_told_and_never_raised(head):
+    found = split(f"---\n{head}\n---\nBody")
+    assert found.text == "Body"
+    assert found.problem or found.values
+
+
+def test_a_number_too_long_to_write_is_no_line_of_text():
+    found = split(f"---\nname: 0x{'f' * 6000}\n---\nBody")
+    assert line_of(found.values["name"], 100) == ""
