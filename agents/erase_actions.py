@@ -2,6 +2,7 @@
 
 The unit is a turn: what one person asked, and all that was done to answer it. An answer
 repeats what it was asked, and half a pair of call and result cannot be sent any more.
+What was handed to children goes with the turn that handed it on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents import runs
-from agents.models import LoadedTool, Memory, ModelCall, Run, ToolCall, Wait
+from agents.models import (
+    Delegation,
+    LoadedTool,
+    Memory,
+    ModelCall,
+    Run,
+    ToolCall,
+    Wait,
+)
 from workspace import audit, live, transcript
 from workspace.access import require
 from workspace.errors import BadInput, Conflict
@@ -37,7 +46,8 @@ def erase_turns(
         _begin(conversation, user)
         entries = conversation.entries.filter(turn__in=chosen)
         seqs = set(entries.values_list("seq", flat=True))
-        return _erase(conversation, seqs | _covering(conversation, seqs), user, reason)
+        seqs |= _covering(conversation, seqs)
+        return _erase(conversation, seqs, chosen, user, reason)
 
 
 def erase_conversation(*, conversation: Conversation, user: User, reason: str) -> int:
@@ -45,7 +55,8 @@ def erase_conversation(*, conversation: Conversation, user: User, reason: str) -
     with transaction.atomic():
         _begin(conversation, user)
         seqs = set(conversation.entries.values_list("seq", flat=True))
-        erased = _erase(conversation, seqs, user, reason)
+        turns = set(conversation.turns.values_list("pk", flat=True))
+        erased = _erase(conversation, seqs, turns, user, reason)
         conversation.title, conversation.deleted_at = "", timezone.now()
         conversation.save(update_fields=["title", "deleted_at"])
         return erased
@@ -53,9 +64,26 @@ def erase_conversation(*, conversation: Conversation, user: User, reason: str) -
 
 def _begin(conversation: Conversation, user: User) -> None:
     require(user, conversation.workspace, "shred")
+    _require_rest(conversation)
+
+
+def _require_rest(conversation: Conversation) -> None:
     runs.lock(conversation.pk)
     if conversation.turns.filter(state__in=Turn.OPEN).exists():
         raise Conflict(_("An agent is at work here. Stop it, then erase."))
+
+
+def _children_of(turns: Collection[UUID]) -> list[Conversation]:
+    """The conversations in which tasks of these turns were done, down to the last."""
+    found: list[Conversation] = []
+    while turns:
+        made = Conversation.objects.filter(delegation__parent_run__turn__in=turns)
+        below = list(made.order_by("created_at", "pk"))
+        found += below
+        turns = set(
+            Turn.objects.filter(conversation__in=below).values_list("pk", flat=True)
+        )
+    return found
 
 
 def _covering(conversation: Conversation, seqs: set[int]) -> set[int]:
@@ -75,24 +103,42 @@ def _covers(body: dict[str, Any], seqs: set[int]) -> bool:
     return any(first <= seq <= last for seq in seqs)
 
 
-def _erase(conversation: Conversation, seqs: set[int], user: User, reason: str) -> int:
-    """Redact in portions; what was erased before is not named again."""
-    kept = conversation.entries.filter(seq__in=seqs, stored__text__isnull=False)
-    kept = kept.exclude(kind=Entry.Kind.REDACTION)
-    wanted = sorted(kept.values_list("seq", flat=True))
-    if not wanted:
+def _erase(
+    conversation: Conversation,
+    seqs: set[int],
+    turns: Collection[UUID],
+    user: User,
+    reason: str,
+) -> int:
+    """Redact these entries, and all that children of the turns said."""
+    erased = _redact(conversation, seqs, user, reason)
+    if not erased:
         raise Conflict(_("All of this was erased already."))
-    for start in range(0, len(wanted), MOST_ENTRIES):
-        redact(conversation, wanted[start : start + MOST_ENTRIES], user, reason)
-    _blank_copies(conversation, wanted)
-    _forget_title(conversation, wanted)
+    for child in _children_of(turns):
+        _require_rest(child)
+        every = set(child.entries.values_list("seq", flat=True))
+        erased += _redact(child, every, user, reason)
     audit.record(
         "conversation.erased",
         by=user,
         workspace=conversation.workspace,
         conversation=conversation,
-        new={"entries": len(wanted), "reason": reason.strip()},
+        new={"entries": erased, "reason": reason.strip()},
     )
+    return erased
+
+
+def _redact(conversation: Conversation, seqs: set[int], user: User, reason: str) -> int:
+    """Redact in portions; what was erased before is not named again."""
+    kept = conversation.entries.filter(seq__in=seqs, stored__text__isnull=False)
+    kept = kept.exclude(kind=Entry.Kind.REDACTION)
+    wanted = sorted(kept.values_list("seq", flat=True))
+    if not wanted:
+        return 0
+    for start in range(0, len(wanted), MOST_ENTRIES):
+        redact(conversation, wanted[start : start + MOST_ENTRIES], user, reason)
+    _blank_copies(conversation, wanted)
+    _forget_title(conversation, wanted)
     live.push_on_commit(
         live.conversation_group(conversation.pk), {"type": "conversation.changed"}
     )
@@ -122,3 +168,6 @@ def _forget_title(conversation: Conversation, seqs: Sequence[int]) -> None:
     if first and first.seq in seqs:
         conversation.title = ""
         conversation.save(update_fields=["title"])
+        Delegation.objects.filter(conversation=conversation).update(
+            title="", warnings=[]
+        )

@@ -15,6 +15,7 @@ from agents.answer_actions import answer_wait
 from agents.erase_actions import erase_conversation, erase_turns
 from agents.models import Run, Wait
 from agents.providers.scripted import calls, says
+from tests.agents.test_children import play_all
 from workspace import transcript
 from workspace.errors import BadInput, Conflict, Gone, NotAllowed
 from workspace.models import Conversation, Entry
@@ -89,6 +90,28 @@ def test_a_summary_of_what_was_erased_goes_too(stage, secret_turn, owner):
     transcript.append(stage.conversation.pk, Draft(Entry.Kind.SUMMARY, summary))
     erase(stage, owner, secret_turn.pk)
     assert WORD not in everything_stored()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_children_did_for_a_turn_goes_with_it(script, stage, owner, whole):
+    script(
+        calls("delegate_task", task=f"Look for {WORD}.", title=f"The {WORD}"),
+        calls("delegate_task", task=f"Look deeper for {WORD}."),
+        says(f"Here is the {WORD}."),
+        says(f"My child has the {WORD}."),
+        says(f"{WORD} was found."),
+    )
+    stage.post(f"Where is the {WORD}?")
+    play_all(stage)
+    children = list(Conversation.objects.exclude(parent=None))
+    assert len(children) == 2
+    if whole:
+        conversation = Conversation.objects.get(pk=stage.conversation.pk)
+        erase_conversation(conversation=conversation, user=owner, reason="Gone.")
+    else:
+        erase(stage, owner, stage.turn().pk)
+    assert WORD not in everything_stored()
+    assert all(verify(child) for child in children)
 
 
 def test_a_whole_conversation_is_erased_and_hidden(stage, secret_turn, owner):
