@@ -429,7 +429,6 @@ def set_model(*, conversation: Conversation, user: User, model_name: str) -> Non
         by=user,
         workspace=conversation.workspace,
         conversation=conversation,
-        subject=conversation.title,
         old=old,
         new=model_name,
     )

@@ -242,7 +242,6 @@ def read_anew(*, conversation: Conversation, by: User) -> bool:
             by=by,
             workspace=conversation.workspace,
             conversation=conversation,
-            subject=conversation.title,
         )
     return True
 

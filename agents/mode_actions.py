@@ -63,7 +63,6 @@ def _note(
         by=user,
         workspace=conversation.workspace,
         conversation=conversation,
-        subject=conversation.title,
         old=old,
         new=new,
     )

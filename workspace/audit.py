@@ -51,7 +51,11 @@ def record(
     new: Any = None,
     conversation: Conversation | None = None,
 ) -> Change:
-    """Note a change. `old` and `new` are plain JSON; of mappings only what differs."""
+    """Note a change. `old` and `new` are plain JSON; of mappings only what differs.
+
+    The log is never rewritten, so nothing that was said goes into it: a title repeats a
+    message, and is shown from the conversation as long as it is there.
+    """
     old, new = differing(old, new)
     return Change.objects.create(
         action=action,
@@ -98,7 +102,8 @@ def changes_of(
         found = found.filter(Q(action=action) | Q(action__startswith=f"{action}."))
     if words:
         people = Q(by__username__icontains=words) | Q(by__display_name__icontains=words)
-        found = found.filter(Q(subject__icontains=words) | people)
+        title = Q(conversation__title__icontains=words)
+        found = found.filter(Q(subject__icontains=words) | title | people)
     if before is not None:
         found = found.filter(pk__lt=before)
     return found.select_related("by", "conversation").order_by("-pk")

@@ -13,6 +13,7 @@ from django.test import Client
 from agents.actions import retry_turn
 from agents.answer_actions import answer_wait
 from agents.erase_actions import erase_conversation, erase_turns
+from agents.mode_actions import set_level, set_mode
 from agents.models import Run, Wait
 from agents.providers.scripted import calls, says
 from tests.agents.test_children import play_all
@@ -88,6 +89,15 @@ def test_a_step_of_pruning_that_repeats_arguments_of_what_was_erased_goes_too(
 def test_a_summary_of_what_was_erased_goes_too(stage, secret_turn, owner):
     summary = {"text": f"They said {WORD}.", "covers": [3, 5], "kept": []}
     transcript.append(stage.conversation.pk, Draft(Entry.Kind.SUMMARY, summary))
+    erase(stage, owner, secret_turn.pk)
+    assert WORD not in everything_stored()
+
+
+def test_the_audit_log_keeps_no_title_of_what_was_erased(stage, secret_turn, owner):
+    conversation = Conversation.objects.get(pk=stage.conversation.pk)
+    assert WORD in conversation.title
+    set_mode(conversation=conversation, user=owner, mode="review")
+    set_level(conversation=conversation, user=owner, level="plan")
     erase(stage, owner, secret_turn.pk)
     assert WORD not in everything_stored()
 
