@@ -66,6 +66,9 @@ def commands(workspace: Workspace, written: str) -> list[Offer]:
         "context": _("What the next request carries"),
         "compact": _("Sum up the older messages"),
         "attach": _("Attach a file"),
+        "mode": _("What this conversation is for"),
+        "plan": _("Plan only: the agent reads and changes nothing."),
+        "tools": _("Tools of this conversation"),
     }
     library = library_of(workspace.pk, workspace.root)
     skills = {name: one.description[:200] for name, one in library.skills.items()}

@@ -55,3 +55,4 @@ def test_commands_and_skills_are_offered_by_name(offered, member, files):
     (folder / "SKILL.md").write_text("---\nname: compare\ndescription: d\n---\nx")
     assert offered(member, "command", "comp") == ["/compare ", "/compact "]
     assert offered(member, "command", "nothing") == []
+    assert offered(member, "command", "mod") == ["/mode "]

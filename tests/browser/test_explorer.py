@@ -81,3 +81,12 @@ def test_the_indicator_leads_to_the_explorer_and_detail_opens_the_tree(explorer:
     explorer.wait_for_url("**/context/?open")
     expect(explorer.locator("#tree [data-group]:not([open])")).to_have_count(0)
     expect(explorer.locator("#tree [data-digest]").first).to_be_visible()
+
+
+def test_enter_sends_a_command_that_is_written_in_full(page: Page):
+    start(page, "hello")
+    finished(page)
+    page.locator("#message").press_sequentially("/tools")
+    expect(page.locator("#completion [role=option]").first).to_be_visible()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/tools/")

@@ -70,6 +70,13 @@ export class Completion {
     this.choose(0);
   }
 
+  // A command that is written in full: Enter has nothing to add and sends it.
+  get complete() {
+    const written = this.field.value.trim();
+    const offered = this.chosen ? [this.offers[this.chosen]] : this.offers;
+    return written.startsWith("/") && offered.some((one) => one.value.trim() === written);
+  }
+
   choose(index) {
     this.chosen = index;
     [...this.list.children].forEach((item, at) => item.setAttribute("aria-selected", at === index));
@@ -82,6 +89,7 @@ export class Completion {
 
   pressed(event) {
     if (this.list.hidden || composing(event)) return;
+    if (event.key === "Enter" && this.complete) return this.close();
     const count = this.offers.length;
     const step = { ArrowDown: 1, ArrowUp: count - 1 }[event.key];
     if (step) this.choose((this.chosen + step) % count);
