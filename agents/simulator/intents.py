@@ -61,7 +61,7 @@ _LIST_KO = re.compile(r"(?:파일|폴더|디렉터리)[^.,\n]{0,10}?(?:목록|�
 _ASK_EN = re.compile(r"\bask me\b\s*([^.\n]*)", re.IGNORECASE)
 _ASK_KO = re.compile(r"(?:나|저|내)(?:한테|에게|게)[^.\n]{0,30}?(?:물어|질문)")
 _DELEGATE_EN = re.compile(
-    rf"\bdelegate\b\s*(.+?)(?:(?=,?\s+(?:and|then)\s+delegate\b)|{_UNTIL_NEXT})",
+    rf"\bdelegate\b:?\s*(.+?)(?:(?=,?\s+(?:and|then)\s+delegate\b)|{_UNTIL_NEXT})",
     re.IGNORECASE,
 )
 _DELEGATE_KO = re.compile(r"((?:[^.\n]|\.(?=\w)){1,80}?)(?:을|를)?\s*위임")

@@ -13,6 +13,8 @@ from agents.simulator.steps import Call
 _LINE_NUMBER = re.compile(r"^\s*\d+(?:\t|→|\||: ?| {2})", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_ERROR = re.compile(r"error \w+: (.+)")
+_UNCHANGED = "unchanged since your earlier read_file of "
 _EXIT = re.compile(r"\[exit (\d+)\]")
 _MAX_QUOTED = 20  # lines of a result that are repeated
 _MAX_SENTENCE = 240  # characters
@@ -112,6 +114,16 @@ def _tell(telling: Telling, call: Call, result: str) -> str:
 
 
 def _tell_file(telling: Telling, path: str, result: str) -> str:
+    if refused := _ERROR.match(result):
+        return telling.pick(
+            f"**{path}** could not be read: {refused[1]}",
+            f"**{path}** 파일을 읽지 못했습니다: {refused[1]}",
+        )
+    if result.startswith(_UNCHANGED):
+        return telling.pick(
+            f"**{path}** has not changed since it was read before.",
+            f"**{path}** 파일은 앞서 읽은 뒤로 바뀌지 않았습니다.",
+        )
     text = _LINE_NUMBER.sub("", result)
     prose = _FENCE.sub("", text)
     headings = _HEADING.findall(prose)
@@ -119,7 +131,8 @@ def _tell_file(telling: Telling, path: str, result: str) -> str:
     first = next((line for line in lines if line[:1].isalnum()), "")[:_MAX_SENTENCE]
     count = len(text.splitlines())
     told = telling.pick(
-        f"**{path}** has {count} lines.", f"**{path}** 파일은 {count}줄입니다."
+        f"**{path}** has {count} {'line' if count == 1 else 'lines'}.",
+        f"**{path}** 파일은 {count}줄입니다.",
     )
     if headings:
         names = ", ".join(f"“{heading}”" for heading in headings[:12])

@@ -23,7 +23,9 @@ _GREETING = re.compile(
 _SPEAKER = re.compile(r"\[[^\]\n]+\] \S")
 # The startup context that opens every conversation; its index names tools.
 _STARTUP = re.compile(r"Workspace: .*\. System: ")
-_ATTACHED = re.compile(r"<attached name=.*?</attached>", re.DOTALL)
+_ATTACHED = re.compile(
+    r"<attached name=.*?</attached>|<file path=.*?</file>", re.DOTALL
+)
 _HANGUL = re.compile(r"[\uac00-\ud7a3]")
 
 
