@@ -12,6 +12,7 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agents.config.layers import effective
@@ -40,7 +41,7 @@ TITLES: dict[str, str | Promise] = {
     Block.BUILTINS: _("Built-in tools"),
     Block.DISCOVERY: _("Finding tools"),
     Block.MCP: _("Tools of MCP servers"),
-    **{f"{FOR_MODE}{mode.name}": mode.title for mode in MODES.values()},
+    **{f"{FOR_MODE}{mode.name}": _(mode.title) for mode in MODES.values()},
 }
 HELP: dict[str, str | Promise] = {
     Block.BUILTINS: _("Declared in every request, whatever the mode."),
@@ -194,7 +195,7 @@ def _effect(
 ) -> Effect:
     count = len(resident_names(after, mode, workspace))
     return Effect(
-        title=MODES[mode].title,
+        title=gettext(MODES[mode].title),
         count=count,
         count_change=count - len(resident_names(before, mode, workspace)),
         tool_tokens=new.tool_tokens,

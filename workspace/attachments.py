@@ -127,9 +127,14 @@ def about(row: Attachment) -> str:
     """Its size in pixels or characters, in words."""
     if row.kind == Attachment.Kind.IMAGE:
         return f"{row.width} × {row.height}"
-    return ngettext(
-        "%(counter)s character", "%(counter)s characters", row.characters
-    ) % {"counter": number_format(row.characters, force_grouping=True)}
+    return in_characters(row.characters)
+
+
+def in_characters(count: int) -> str:
+    """A length in words, with its thousands set apart."""
+    return ngettext("%(counter)s character", "%(counter)s characters", count) % {
+        "counter": number_format(count, force_grouping=True)
+    }
 
 
 def unsent(conversation: Conversation, author: User) -> QuerySet[Attachment]:

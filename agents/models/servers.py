@@ -7,6 +7,7 @@ import uuid
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from workspace.models import User, Workspace
 
@@ -18,15 +19,15 @@ class McpServer(models.Model):
     """
 
     class State(models.TextChoices):
-        CONNECTING = "connecting", "Connecting"
-        READY = "ready", "Ready"
-        FAILED = "failed", "Failed"
-        LEFT = "left", "Disconnected"
+        CONNECTING = "connecting", _("Connecting")
+        READY = "ready", _("Ready")
+        FAILED = "failed", _("Failed")
+        LEFT = "left", _("Disconnected")
 
     class Transport(models.TextChoices):
-        STDIO = "stdio", "Program in the sandbox"
+        STDIO = "stdio", _("Program in the sandbox")
         HTTP = "http", "Streamable HTTP"
-        SSE = "sse", "HTTP with server-sent events"
+        SSE = "sse", _("HTTP with server-sent events")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     workspace = models.ForeignKey(

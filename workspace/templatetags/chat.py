@@ -58,6 +58,12 @@ def about_file(row: Attachment) -> str:
 
 
 @register.filter
+def in_characters(count: int) -> str:
+    """How long an attached text is."""
+    return attachments.in_characters(count)
+
+
+@register.filter
 def tool_icon(name: str) -> str:
     return next(
         (found for start, found in TOOL_ICONS.items() if name.startswith(start)),
