@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 IDLE_SECONDS = 300.0  # after the last call, until a connection is closed
 _PAGES = 50  # of a list of tools, at most
 _CLOSE_SECONDS = 5.0
+_TEND_SECONDS = 0.2  # between two looks at a connection
 
 GONE = (
     "The server {name} cannot be reached ({why}), so the call may or may not have taken "
@@ -370,16 +371,14 @@ class Connections:
         while not link.closing.is_set():
             if changed.is_set():
                 changed.clear()
-                found = await listed(link.session, way, instructions)
+                async with asyncio.timeout(way.connect_seconds):
+                    found = await listed(link.session, way, instructions)
                 await _stored(health.listed, way.id, found)
             idle = time.monotonic() - link.used_at
             if not link.calls and idle > IDLE_SECONDS:
                 return
-            for event in (changed, link.closing):
-                if event.is_set():
-                    break
-            else:
-                await asyncio.sleep(0.2)
+            # Even when there is news: a server may tell of changes without end.
+            await asyncio.sleep(_TEND_SECONDS)
             if link.session._read_stream.statistics().open_send_streams == 0:
                 return
 
