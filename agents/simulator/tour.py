@@ -26,6 +26,11 @@ _STARTUP = re.compile(r"Workspace: .*\. System: ")
 _ATTACHED = re.compile(
     r"<attached name=.*?</attached>|<file path=.*?</file>", re.DOTALL
 )
+_NOTICES = (
+    "(images from ",
+    "Schemas of tools that you loaded before the compaction",
+    "Loaded before the compaction",
+)
 _HANGUL = re.compile(r"[\uac00-\ud7a3]")
 
 
@@ -71,7 +76,7 @@ def _follows_a_stop(before: Said, said: Said) -> bool:
 def _is_notice(text: str) -> bool:
     """Whether the workspace, not a person, says this."""
     text = text.lstrip()
-    if _STARTUP.match(text) or text.startswith("(images from "):
+    if _STARTUP.match(text) or text.startswith(_NOTICES):
         return True
     if not text.startswith(("<", "[")) or text.startswith("[["):
         return False

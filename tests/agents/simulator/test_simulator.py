@@ -178,6 +178,12 @@ def test_a_refused_or_unchanged_file_is_not_told_as_its_content(result, told):
     assert told in plan(user("read a.md"), *after).step.text
 
 
+def test_schemas_that_are_stated_again_ask_for_nothing():
+    again = "Schemas of tools that you loaded before the compaction, for tool_call:\n"
+    listed = '<function>{"description":"List the files in a folder"}</function>'
+    assert plan(user(again + listed), user("hello")).step.calls == ()
+
+
 def test_a_colon_is_no_part_of_a_task():
     schemas = {"delegate_task": {}}
     [intent] = intents("delegate: look what the folder holds", schemas)
