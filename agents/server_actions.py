@@ -126,6 +126,7 @@ def try_server(*, by: User, server: McpServer) -> bool:
     from agents.mcp.connections import Unreachable, shared
 
     _require(by, server)
+    health.connecting(server.pk)
     try:
         found = shared().look(server)
     except Unreachable as error:

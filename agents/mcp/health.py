@@ -20,8 +20,9 @@ _LONGEST_REASON = 500  # characters
 
 
 def listed(server_id: UUID, listing: Listing) -> None:
-    """The server answered, and offers this."""
-    _live(server_id).update(
+    """The server answered, and offers this. One that somebody disconnected stays so:
+    a connection that is still open must not bring it back."""
+    _live(server_id).exclude(state=McpServer.State.LEFT).update(
         state=McpServer.State.READY,
         reason=_short("; ".join(f"left out {one}" for one in listing.refused)),
         instructions=listing.instructions,

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.mcp import health
 from agents.mcp.listing import MOST_TOOLS, listing
 from agents.mcp.names import LONGEST, full_names, is_server_name, server_of
 from agents.mcp.schemas import problems, usable
-from tests.agents.servers import tool
+from agents.models import McpServer
+from tests.agents.servers import serve, tool
 
 NAMES = st.lists(st.text(min_size=1, max_size=80), unique=True, max_size=8)
 
@@ -148,3 +150,15 @@ def test_a_schema_cannot_make_its_reader_fetch_or_loop():
     assert "cannot be followed" in problems(json.dumps(bomb), {"a": 1})[0]
     own = {"type": "object", "$ref": "#"}
     assert "cannot be followed" in problems(json.dumps(own), {"a": 1})[0]
+
+
+def test_an_open_connection_does_not_bring_a_disconnected_server_back(workspace):
+    server = serve(workspace, "hub", [tool("a")])
+    health.left(server.pk, "an admin disconnected it")
+    health.listed(server.pk, listing("", [tool("a"), tool("b")]))
+    server.refresh_from_db()
+    assert (server.state, len(server.tools)) == (McpServer.State.LEFT, 1)
+    health.connecting(server.pk)
+    health.listed(server.pk, listing("", [tool("a"), tool("b")]))
+    server.refresh_from_db()
+    assert (server.state, len(server.tools)) == (McpServer.State.READY, 2)
