@@ -9,6 +9,10 @@ from uuid import UUID
 from workspace.events import Event
 
 
+def _rounds(count: int) -> str:
+    return "1 round" if count == 1 else f"{count} rounds"
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunQueued(Event):
     """A run waits for a worker."""
@@ -69,7 +73,7 @@ class RunFinished(Event):
 
     @property
     def text(self) -> str:
-        return f"[run] finished after {self.rounds} rounds"
+        return f"[run] finished after {_rounds(self.rounds)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -487,6 +491,6 @@ class ChildFinished(Event):
     def text(self) -> str:
         why = f": {self.message}" if self.message else ""
         return (
-            f"[child] {self.agent} {self.state} after {self.rounds} rounds, "
+            f"[child] {self.agent} {self.state} after {_rounds(self.rounds)}, "
             f"{self.tokens_in} in, {self.tokens_out} out{why}"
         )
