@@ -117,8 +117,7 @@ def test_inserted_rows_have_their_keys_in_order(conversation, owner):
         insert(Entry(conversation=conversation, seq=3, kind="user", **stamp))
 
 
-@pytest.mark.django_db(transaction=True)
-def test_threads_may_meet_at_the_first_use():
+def test_threads_may_meet_at_the_first_use(real_transactions):
     User.objects.create_user("ada")
     by_name = Select(
         lambda: User.objects.filter(username=given("name", User, "username"))
