@@ -156,6 +156,8 @@ bindCopying();
 bindKeys(palette);
 ago();
 setInterval(ago, 60000);
+// On a phone the settings are one strip: begin it at the page that is open.
+$(".settings-nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 document.addEventListener("list:shown", ago);
 $("#keys")?.addEventListener("click", (event) => event.target.id === "keys" && event.target.close());
 setTimeout(() => $$("#toasts > *").forEach((line) => line.remove()), 8000);
