@@ -139,7 +139,7 @@ def _pick(conversation: Conversation, agent: Agent) -> LanguageModel:
 def _named(name: str, candidates: Iterable[LanguageModel]) -> LanguageModel:
     """The model of that name; the workspace's own goes before the server's."""
     found = [model for model in candidates if model.name == name]
-    if model := _first(found, _is_own) or _first(found, lambda model: True):
+    if model := _first(found, is_own) or _first(found, lambda model: True):
         return model
     raise ProviderRejected(
         _(
@@ -153,7 +153,7 @@ def _named(name: str, candidates: Iterable[LanguageModel]) -> LanguageModel:
 def _preferences(agent: Agent) -> list[Callable[[LanguageModel], bool]]:
     return [
         lambda model: model.pk == agent.language_model_id,
-        lambda model: model.is_default and _is_own(model),
+        lambda model: model.is_default and is_own(model),
         lambda model: model.is_default and not _is_simulated(model),
         _is_simulated,
     ]
@@ -165,7 +165,8 @@ def _first(
     return next((model for model in models if is_meant(model)), None)
 
 
-def _is_own(model: LanguageModel) -> bool:
+def is_own(model: LanguageModel) -> bool:
+    """Whether a workspace set it up for itself; else it is the server's."""
     return model.endpoint.workspace_id is not None
 
 

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents import gauge
 from agents.actions import set_model
-from agents.endpoints import offered_models
+from agents.endpoints import is_own, offered_models
 from agents.models import LanguageModel
 from agents.views import done, person
 from workspace.access import conversation_for
@@ -23,12 +23,8 @@ from workspace.models import Workspace
 
 def choices(workspace: Workspace) -> list[LanguageModel]:
     """Each name once: a workspace's own model goes before the server's."""
-    found = sorted(offered_models(workspace), key=lambda one: not _is_own(one))
+    found = sorted(offered_models(workspace), key=lambda one: not is_own(one))
     return list({one.name: one for one in reversed(found)}.values())[::-1]
-
-
-def _is_own(model: LanguageModel) -> bool:
-    return model.endpoint.workspace_id is not None
 
 
 @login_required

@@ -38,9 +38,14 @@ def number(request: HttpRequest, name: str, default: int) -> int:
     return int(given)
 
 
+def asked_words(request: HttpRequest) -> str:
+    """What is searched for, as the query has it."""
+    return request.GET.get("q", "").replace("\0", "").strip()[:200]
+
+
 def asked_list(request: HttpRequest, workspace: Workspace) -> dict[str, Any]:
     """What the list column needs, as the query asks for it."""
-    words = request.GET.get("q", "").replace("\0", "").strip()[:200]
+    words = asked_words(request)
     only = request.GET.get("show", "all")
     return {
         "workspace": workspace,
@@ -69,7 +74,7 @@ def conversations(request: HttpRequest, slug: str) -> HttpResponse:
 def search_page(request: HttpRequest, slug: str) -> HttpResponse:
     """Every message of the workspace with these words, newest first."""
     workspace = workspace_for(request.user, slug)
-    words = request.GET.get("q", "").replace("\0", "").strip()[:200]
+    words = asked_words(request)
     before = number(request, "before", 0) or None
     found = search.search(
         workspace, person(request), words, before=before, limit=HITS_ON_A_PAGE + 1

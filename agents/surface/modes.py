@@ -17,8 +17,9 @@ TIERS: dict[Tag, int] = {
     "config": 4,
 }
 
-#: Without these nothing that is on demand could be found.
-BRIDGE = ("tool_search", "tool_call", "list_my_tools")
+#: Without these nothing that is on demand could be found and called.
+BRIDGE = ("tool_search", "tool_call")
+DISCOVERY = (*BRIDGE, "list_my_tools")
 
 #: Where plans are written while nothing else may be: Markdown, in this folder itself.
 PLANS = ".tallyroom/plans/"
@@ -64,7 +65,7 @@ class Mode:
             return ""
         if TIERS[tool.tag] > TIERS[self.ceiling]:
             return f"above the ceiling of the mode {self.name}: {self.ceiling}"
-        if self.allowed is not None and tool.name not in {*self.allowed, *BRIDGE}:
+        if self.allowed is not None and tool.name not in {*self.allowed, *DISCOVERY}:
             return f"not on the allow-list of the mode {self.name}"
         writes_plans = self.plan_files and tool.name in PLAN_WRITERS
         changes_files = tool.tag == "write" and bool(tool.path_arguments)

@@ -11,11 +11,10 @@ from django.conf import settings
 
 from agents.config.schema import Settings
 from agents.surface.limits import BY_NAME, Limits
+from agents.surface.modes import BRIDGE as BRIDGE
+from agents.surface.modes import DISCOVERY as DISCOVERY
 from agents.surface.modes import MODES, Mode
 from agents.tools.base import Tag, Tool
-
-BRIDGE = ("tool_search", "tool_call")
-DISCOVERY = (*BRIDGE, "list_my_tools")
 
 #: What `tools.eager` never demotes (qwen-code's rule; see the surface's specification).
 EXEMPT = (
